@@ -1,0 +1,1 @@
+"""The inference engine: container, converters, text, kernels, models, generation."""

@@ -1,0 +1,1 @@
+"""The key/value cache: blocks of 64 positions behind a table of addresses."""

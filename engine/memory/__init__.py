@@ -1,0 +1,1 @@
+"""Where weights live while a model runs."""

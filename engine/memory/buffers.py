@@ -1,0 +1,22 @@
+"""Aligned private memory for kernels."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+ALIGNMENT_BYTES: Final = 64
+
+
+def aligned_bytes(size_bytes: int) -> NDArray[np.uint8]:
+    """Return uint8[size_bytes] that starts at a multiple of 64; pages are taken as they are touched."""
+    raw = np.empty(size_bytes + ALIGNMENT_BYTES, np.uint8)
+    start = -raw.ctypes.data % ALIGNMENT_BYTES
+    return raw[start : start + size_bytes]
+
+
+def address_of(array: NDArray[np.generic]) -> int:
+    """Return where the array's data starts; the caller keeps the array alive."""
+    return int(array.ctypes.data)
