@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from engine.errors import ConfigError, NonFiniteError
 from engine.kernels import program as layout
-from engine.kernels.attention import MAX_QUERIES, TILE_WORDS
+from engine.kernels.attention_tile import MAX_QUERIES, TILE_WORDS
 from engine.kernels.pool import Pool
 from engine.kv.cache import BlockPool, SequenceCache
 from engine.memory.buffers import address_of
@@ -60,6 +60,7 @@ class Engine:
         max_outputs: int = 64,
         max_positions: int | None = None,
         max_blocks: int | None = None,
+        single_cache: bool = False,
     ) -> None:
         """Write the model's program and start the threads.
 
@@ -70,6 +71,7 @@ class Engine:
             max_outputs: most positions whose logits one step can give.
             max_positions: longest sequence, by default the model's context.
             max_blocks: most cache blocks of 64 positions, by default as many as one longest sequence needs, four times.
+            single_cache: keep keys and values as f32: profile `wh1-float` (NUMERICS N13), with weights as floats.
         """
         self.config = weights.config
         self._weights = weights
@@ -77,10 +79,11 @@ class Engine:
         context = self.config.context_length_tokens
         self.max_positions = min(max_positions or context, context)
         longest = -(-self.max_positions // 64)
-        self.blocks = BlockPool(self.config, max_blocks=max_blocks or 4 * longest)
+        self.blocks = BlockPool(self.config, max_blocks=max_blocks or 4 * longest, number_bytes=4 if single_cache else 2)
         graph = Graph(
             weights,
             layer_bytes=self.blocks.layer_bytes,
+            single_cache=single_cache,
             num_threads=num_threads,
             max_rows=max_rows,
             max_outputs=max_outputs,

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
 from engine.kernels import attention as attention_code
 from engine.kernels import layouts, linear_float, linear_integer, rope, rows
 from engine.kernels.build import Kernel, body, kernel
+from engine.kernels.cache_number import HALF, SINGLE, CacheNumber
 from engine.kernels.simd import Code, Val
 
 
@@ -27,6 +29,13 @@ def _float_linear(kind: str) -> Any:
 def _embedding(kind: str) -> Any:
     def emit(code: Code, instruction: Val, step: Val, thread: Val) -> None:
         rows.emit_embed(code, kind, instruction, step, thread)
+
+    return body(emit)
+
+
+def _cached(emit_with: Callable[..., None], number: CacheNumber) -> Any:
+    def emit(code: Code, instruction: Val, step: Val, thread: Val) -> None:
+        emit_with(code, number, instruction, step, thread)
 
     return body(emit)
 
@@ -58,8 +67,10 @@ _quantise = body(rows.emit_quantise)
 _silu_mul = body(rows.emit_silu_mul)
 _snapshot = body(rows.emit_snapshot)
 _rope_table = body(rope.emit_table)
-_rotate = body(rope.emit_rotate)
-_attention = body(attention_code.emit_attention)
+_rotate = _cached(rope.emit_rotate, HALF)
+_rotate_single = _cached(rope.emit_rotate, SINGLE)
+_attention = _cached(attention_code.emit_attention, HALF)
+_attention_single = _cached(attention_code.emit_attention, SINGLE)
 
 
 @kernel
@@ -228,6 +239,18 @@ def rope_table(instruction: int, step: int, thread: int) -> int:
 def rotate(instruction: int, step: int, thread: int) -> int:
     """Run `_rotate`."""
     return _rotate(instruction, step, thread)
+
+
+@kernel
+def rotate_single(instruction: int, step: int, thread: int) -> int:
+    """Run `_rotate_single`."""
+    return _rotate_single(instruction, step, thread)
+
+
+@kernel
+def attention_single(instruction: int, step: int, thread: int) -> int:
+    """Run `_attention_single`."""
+    return _attention_single(instruction, step, thread)
 
 
 @kernel

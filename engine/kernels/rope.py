@@ -6,6 +6,7 @@ from fractions import Fraction
 from math import factorial
 from typing import Final
 
+from engine.kernels.cache_number import BLOCK_POSITIONS, KEYS_IN_VECTOR, CacheNumber
 from engine.kernels.functions import INFINITY_BITS, fold_integers, fold_sum, magnitude_bits
 from engine.kernels.program import (
     STEP_BLOCK_TABLES,
@@ -15,15 +16,13 @@ from engine.kernels.program import (
     grab,
 )
 from engine.kernels.rows import flag_row
-from engine.kernels.simd import F16, F32, F32X16, F64, I16, I32, I64, Code, Val, vec
+from engine.kernels.simd import F32, F32X16, F64, I32, I32X16, I64, Code, Val, vec
 
 _TWO_OVER_PI: Final = 0x3FE45F306DC9C883
 _PARTS: Final = (0x3FF921FB54400000, 0x3DD0B4611A600000, 0x3BA3198A2E037073)
 _SINE: Final = tuple(float(Fraction((-1) ** n, factorial(2 * n + 1))) for n in range(6, 0, -1))
 _COSINE: Final = tuple(float(Fraction((-1) ** n, factorial(2 * n))) for n in range(7, 0, -1))
 
-BLOCK_POSITIONS: Final = 64
-KEYS_IN_VECTOR: Final = 16
 
 
 def _horner(code: Code, w: Val, coefficients: tuple[float, ...]) -> Val:
@@ -87,16 +86,11 @@ def _rotate_head(code: Code, head: Val, pairs: Val, cosines: Val) -> None:
         code.store(b * c + a * s, head + (pairs + i) * 4)
 
 
-def _largest_half(code: Code, halves: Val) -> Val:
-    """Return the largest magnitude of f16 lanes as an f32 pattern."""
-    return fold_integers(code, magnitude_bits(code, halves.fpext(F32X16)), "max")
+def emit_rotate(code: Code, number: CacheNumber, instruction: Val, step: Val, _thread: Val) -> None:
+    """Per row: normalise heads where the model does, rotate, scale queries, and put keys and values into the cache.
 
-
-def emit_rotate(code: Code, instruction: Val, step: Val, _thread: Val) -> None:
-    """Per row: normalise heads where the model does, rotate, scale queries, and put keys and values into the cache as f16.
-
-    A block of the cache holds, for one layer and key/value head, keys as f16[4][head size][16 positions] and then values as
-    f16[64 positions][head size].
+    A block of the cache holds, for one layer and key/value head, keys as [4][head size][16 positions] and then values as
+    [64 positions][head size].
     """
     size, pairs = argument(code, instruction, HEAD_SIZE), argument(code, instruction, PAIRS)
     epsilon = argument(code, instruction, EPSILON).trunc(I32).bitcast(F32)
@@ -106,7 +100,7 @@ def emit_rotate(code: Code, instruction: Val, step: Val, _thread: Val) -> None:
     with grab(code, instruction, rows, (rows > 64).select(code.i64(4), code.i64(1))) as (begin, end):
         with code.loop(begin, end) as row:
             cosines = argument(code, instruction, TABLE) + row * pairs * 8
-            worst = code.var(code.const(I32, 0))
+            worst = code.var(code.const(I32X16, 0))
             queries = argument(code, instruction, QUERIES) + row * argument(code, instruction, Q_STRIDE)
             q_norm = argument(code, instruction, Q_NORM)
             with code.loop(0, argument(code, instruction, HEADS)) as head:
@@ -115,13 +109,15 @@ def emit_rotate(code: Code, instruction: Val, step: Val, _thread: Val) -> None:
                     _normalise_head(code, q, size, q_norm, epsilon)
                 _rotate_head(code, q, pairs, cosines)
                 with code.loop(0, size, 16) as d:
-                    code.store(code.load(F32X16, q + d * 4) * scale, q + d * 4)
+                    values = code.load(F32X16, q + d * 4)
+                    worst.set(code.overloaded("llvm.umax", worst.get(), magnitude_bits(code, values)))
+                    code.store(values * scale, q + d * 4)
             position = code.load(I32, positions + row * 4, align=4).sext(I64)
             table = code.word(tables + row * 8, 0)
             block = code.word(table + (position // BLOCK_POSITIONS) * 8, 0)
             block = block + argument(code, instruction, LAYER_OFFSET)
             slot = position % BLOCK_POSITIONS
-            head_bytes = size * (4 * BLOCK_POSITIONS)
+            head_bytes = size * (2 * BLOCK_POSITIONS * number.size_bytes)
             keys = argument(code, instruction, KEYS) + row * argument(code, instruction, K_STRIDE)
             values = argument(code, instruction, VALUES) + row * argument(code, instruction, V_STRIDE)
             k_norm = argument(code, instruction, K_NORM)
@@ -131,16 +127,18 @@ def emit_rotate(code: Code, instruction: Val, step: Val, _thread: Val) -> None:
                     _normalise_head(code, k, size, k_norm, epsilon)
                 _rotate_head(code, k, pairs, cosines)
                 group, lane = slot // KEYS_IN_VECTOR, slot % KEYS_IN_VECTOR
-                target = block + head * head_bytes + (group * size * KEYS_IN_VECTOR + lane) * 2
-                value_target = block + head * head_bytes + size * (2 * BLOCK_POSITIONS) + slot * size * 2
+                target = block + head * head_bytes + (group * size * KEYS_IN_VECTOR + lane) * number.size_bytes
+                value_target = block + head * head_bytes + number.bytes(size * BLOCK_POSITIONS)
+                value_target = value_target + number.bytes(slot * size)
                 with code.loop(0, size, 16) as d:
-                    halves = code.load(F32X16, k + d * 4).fptrunc(vec(F16, 16))
-                    patterns = halves.bitcast(vec(I16, 16))
+                    key = number.narrow(code.load(F32X16, k + d * 4))
                     for lane_number in range(16):
-                        address = target + (d + lane_number) * (2 * KEYS_IN_VECTOR)
-                        code.store(patterns.lane(lane_number), address, align=2)
-                    value_halves = code.load(F32X16, values + (head * size + d) * 4).fptrunc(vec(F16, 16))
-                    code.store(value_halves, value_target + d * 2)
-                    for stored in (halves, value_halves):
-                        worst.set(code.overloaded("llvm.umax", worst.get(), _largest_half(code, stored)))
-            flag_row(code, step, row, worst.get() >= INFINITY_BITS)
+                        address = target + number.bytes((d + lane_number) * KEYS_IN_VECTOR)
+                        code.store(key.lane(lane_number), address, align=2)
+                    value = number.narrow(code.load(F32X16, values + (head * size + d) * 4))
+                    code.store(value, value_target + number.bytes(d))
+                    for stored in (key, value):
+                        bits = magnitude_bits(code, number.widen(stored))
+                        worst.set(code.overloaded("llvm.umax", worst.get(), bits))
+            largest = fold_integers(code, worst.get(), "max")
+            flag_row(code, step, row, largest >= INFINITY_BITS)

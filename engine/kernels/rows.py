@@ -57,7 +57,7 @@ def _quantise_block(code: Code, low: Val, high: Val, target: Val) -> Val:
     is_zero = usable.equals(0)
     amax = is_zero.select(code.const(F32, 1.0), usable.bitcast(F32))
     a = amax / code.const(F32, 127.0)
-    r = code.const(F32, 1.0) / a
+    r = code.const(F32, 127.0) / amax
     code.store(is_zero.select(code.const(F32, 0.0), a), target + SCALE, align=4)
     sums = []
     for half, values in enumerate((low, high)):

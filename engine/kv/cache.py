@@ -17,9 +17,9 @@ BLOCK_POSITIONS: Final = 64
 class BlockPool:
     """Cache blocks of one model: taken from the system when first needed, kept for the next sequence when released."""
 
-    def __init__(self, config: ModelConfig, *, max_blocks: int) -> None:
-        """Size blocks for a model; at most `max_blocks` exist at once."""
-        head_bytes = BLOCK_POSITIONS * config.head_dim * 2 * 2
+    def __init__(self, config: ModelConfig, *, max_blocks: int, number_bytes: int = 2) -> None:
+        """Size blocks for a model; at most `max_blocks` exist at once; a number takes 2 bytes (4 in `wh1-float`)."""
+        head_bytes = BLOCK_POSITIONS * config.head_dim * 2 * number_bytes
         self.layer_bytes = config.num_kv_heads * head_bytes
         self.block_bytes = config.num_layers * self.layer_bytes
         self.max_blocks = max_blocks

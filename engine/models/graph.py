@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from engine.config import ModelConfig
 from engine.errors import UnsupportedError, WeightsError
-from engine.kernels import attention as attention_code
+from engine.kernels import attention_tile
 from engine.kernels import ops
 from engine.kernels.build import Kernel
 from engine.kernels.layouts import LAYOUTS
@@ -45,6 +45,7 @@ class Graph:
         weights: Weights,
         *,
         layer_bytes: int,
+        single_cache: bool,
         num_threads: int,
         max_rows: int,
         max_outputs: int,
@@ -55,6 +56,7 @@ class Graph:
         Args:
             weights: the model's weights.
             layer_bytes: size of one layer in a cache block.
+            single_cache: whether keys and values are f32 (profile `wh1-float`).
             num_threads: threads that will execute the program.
             max_rows: largest number of positions in a step.
             max_outputs: largest number of positions in a step whose logits are wanted.
@@ -67,6 +69,7 @@ class Graph:
         self.program = Program()
         self._weights = weights
         self._layer_bytes = layer_bytes
+        self._single_cache = single_cache
         self._max_rows = max_rows
         self._max_outputs = max_outputs
         self._memory: list[NDArray[np.uint8]] = []
@@ -85,7 +88,7 @@ class Graph:
         self._unpack_bytes = self._largest_scratch()
         self._unpacked = self._reserve(num_threads * self._unpack_bytes)
         self._attention_bytes = -(
-            -attention_code.scratch_bytes(config.head_dim, max_positions) // 4096
+            -attention_tile.scratch_bytes(config.head_dim, max_positions) // 4096
         ) * 4096
         self._attention_scratch = self._reserve(num_threads * self._attention_bytes)
         padded_vocab = -(-config.vocab_size // 16) * 16
@@ -104,7 +107,7 @@ class Graph:
             if value % multiple:
                 raise UnsupportedError(f"{name} {value} is not a multiple of {multiple}")
         shared = config.num_heads // config.num_kv_heads
-        if shared > attention_code.MAX_QUERIES:
+        if shared > attention_tile.MAX_QUERIES:
             raise UnsupportedError(f"{shared} query heads share one key/value head; at most 16 may")
 
     def _reserve_array(self, size_bytes: int) -> NDArray[np.uint8]:
@@ -216,13 +219,13 @@ class Graph:
         """Rotate, store keys and values in the cache, attend; the norms are applied where the model has them."""
         config, o = self.config, self._attended
         self._add(
-            ops.rotate, None, q.floats, k.floats, v.floats, config.num_heads, config.num_kv_heads,
+            ops.rotate_single if self._single_cache else ops.rotate, None, q.floats, k.floats, v.floats, config.num_heads, config.num_kv_heads,
             config.head_dim, len(self._frequencies), self._table, layer * self._layer_bytes,
             self._vector_address(q_norm), self._vector_address(k_norm), config.norm_eps_bits,
             q.size * 4, k.size * 4, v.size * 4, barrier=True,
         )  # fmt: skip
         self._add(
-            ops.attention, None, q.floats, o.floats, config.num_kv_heads,
+            ops.attention_single if self._single_cache else ops.attention, None, q.floats, o.floats, config.num_kv_heads,
             config.num_heads // config.num_kv_heads, config.head_dim, layer * self._layer_bytes,
             self._attention_scratch, self._attention_bytes, o.size * 4, barrier=True,
         )  # fmt: skip

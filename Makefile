@@ -1,0 +1,86 @@
+# Every target works in a fresh clone: what it needs is installed into .venv first, from requirements.lock.
+#
+#   make serve          the service
+#   make demo           a real model, from the package index to an answer
+#   make test           the fast suite
+#   make test-ci        what every submission has to pass: lint, the fast suite, chosen slow tests
+#   make test-all       every test, however long
+#   make test-aarch64   the same bits on an emulated ARM machine and an emulated older x86-64 one
+#   make bench          the project's own benchmarks
+#   make lint           style, types
+#   make lock           resolve the dependencies of pyproject.toml again
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := help
+
+PYTHON ?= $(shell command -v python3.11 || command -v python3 || echo python3)
+PYTHON := $(PYTHON)
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.windhover-stamp
+export PATH := $(CURDIR)/$(BIN):$(PATH)
+UV_VERSION := 0.13.9
+
+MODELS := models
+DEMO_GGUF := $(MODELS)/SmolLM2-135M-Instruct.Q4_1.gguf
+DEMO_VQF := $(MODELS)/smollm2-135m.vqf
+DEMO_PROMPT := What is the capital of Italy? Answer in one word.
+
+.PHONY: help venv serve demo bench lint lock test test-ci test-all test-aarch64
+
+help:
+	@sed -n 's/^#   //p' $(firstword $(MAKEFILE_LIST))
+
+venv: $(STAMP)
+
+$(STAMP): pyproject.toml requirements.lock
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "make: Python 3.11 or later is needed; name it with PYTHON=..." >&2; exit 2; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null \
+	  || { echo "make: $(PYTHON) cannot create environments; on Debian: apt-get install python3-venv" >&2; exit 2; }
+	@echo "installing the pinned environment into $(VENV)"
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+serve: $(STAMP)
+	@echo "make serve: the service is not part of this release; \`make demo\` runs the model on the command line" >&2
+	@exit 1
+
+$(DEMO_GGUF): | $(STAMP)
+	windhover fetch-demo-model $(MODELS)
+
+$(DEMO_VQF): $(DEMO_GGUF) | $(STAMP)
+	windhover convert $(DEMO_GGUF) $@ --force
+
+demo: $(DEMO_VQF) $(STAMP)
+	windhover generate $(DEMO_VQF) --dev --temperature 0 --prompt "$(DEMO_PROMPT)"
+
+bench: $(DEMO_VQF) $(STAMP)
+	windhover bench engine $(DEMO_VQF)
+
+lint: $(STAMP)
+	ruff check .
+	ruff format --check .
+	mypy
+
+test: $(STAMP)
+	pytest -m "not slow"
+
+test-ci: lint
+	pytest -m "not slow or ci"
+
+test-all: lint
+	pytest
+
+test-aarch64: $(STAMP)
+	pytest tests/aarch64
+
+# uv resolves for every platform at once and writes the digests of all files that a release has
+lock:
+	@test -x .cache/uv/bin/uv || { $(PYTHON) -m venv .cache/uv && .cache/uv/bin/pip install --quiet uv==$(UV_VERSION); }
+	.cache/uv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --all-extras \
+	  --custom-compile-command "make lock" --output-file requirements.lock pyproject.toml

@@ -1,0 +1,27 @@
+"""N11: the root that commits to every residual of an answer."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from crypto.merkle import LEAF_PREFIX, leaf_hash, root
+from crypto.sm3_rows import hash_rows
+from engine.reference.arrays import F32
+
+
+def layer_roots(residuals: F32) -> list[bytes]:
+    """Return R_0 .. R_L.
+
+    Args:
+        residuals: float32[L + 1, T, hidden], x(t, l) of every position but that of the last
+            output token.
+    """
+    return [
+        root([leaf.tobytes() for leaf in hash_rows(LEAF_PREFIX, np.ascontiguousarray(x))])
+        for x in residuals
+    ]
+
+
+def trace_root(residuals: F32) -> bytes:
+    """Return the Merkle root over the layers, 32 bytes; `residuals` as for `layer_roots`."""
+    return root([leaf_hash(layer_root) for layer_root in layer_roots(residuals)])
