@@ -9,8 +9,8 @@ from dataclasses import dataclass
 class ModelConfig:
     """Shape and constants of one decoder model.
 
-    `norm_eps_bits` is a binary32 pattern, `rope_inv_freq_bits` are binary64 patterns, one per rotated pair of
-    dimensions, with every scaling already applied (NUMERICS N7).
+    `norm_eps_bits` is a binary32 pattern, `rope_inv_freq_bits` are binary64 patterns, one per
+    rotated pair of dimensions, with every scaling already applied (NUMERICS N7).
     """
 
     architecture: str

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -12,8 +13,8 @@ from numpy.typing import NDArray
 from engine.errors import ConfigError, NonFiniteError
 from engine.kernels import program as layout
 from engine.kernels.attention_tile import MAX_QUERIES, TILE_WORDS
-from engine.kernels.pool import Pool
-from engine.kv.cache import BlockPool, SequenceCache
+from engine.kernels.pool import MAX_THREADS, Pool
+from engine.kv.cache import BLOCK_POSITIONS, BlockPool, SequenceCache
 from engine.memory.buffers import address_of
 from engine.memory.weights import Weights
 from engine.models import write_forward
@@ -24,9 +25,10 @@ DEFAULT_MAX_ROWS: Final = 512
 
 @dataclass(slots=True)
 class Piece:
-    """Consecutive positions of one sequence in a step: prefill chunks have many ids, decode steps one.
+    """Consecutive positions of one sequence in a step.
 
-    `num_logits` asks for the logits of that many last positions.
+    Prefill chunks have many ids, decode steps one. `num_logits` asks for the logits of that many
+    last positions.
     """
 
     cache: SequenceCache
@@ -62,24 +64,44 @@ class Engine:
         max_blocks: int | None = None,
         single_cache: bool = False,
     ) -> None:
-        """Write the model's program and start the threads.
+        """Write the model's program and start the threads, which end with this object.
 
         Args:
             weights: the model; kept alive by this object.
             num_threads: 1 to 256.
             max_rows: most positions in one step.
             max_outputs: most positions whose logits one step can give.
-            max_positions: longest sequence, by default the model's context.
-            max_blocks: most cache blocks of 64 positions, by default as many as one longest sequence needs, four times.
-            single_cache: keep keys and values as f32: profile `wh1-float` (NUMERICS N13), with weights as floats.
+            max_positions: longest sequence, by default the model's context and never longer than
+                that or than the whole cache.
+            max_blocks: most cache blocks of 64 positions, by default as many as one longest
+                sequence needs, four times.
+            single_cache: keep keys and values as f32: profile `wh1-float` (NUMERICS N13), with
+                weights as floats.
+
+        Raises:
+            ConfigError: a number that is not positive, or too many threads.
+            UnsupportedError: the kernels cannot work on such a model.
+            WeightsError: a tensor is missing or has another shape.
         """
         self.config = weights.config
         self._weights = weights
         self.max_rows, self.max_outputs = max_rows, max_outputs
         context = self.config.context_length_tokens
-        self.max_positions = min(max_positions or context, context)
-        longest = -(-self.max_positions // 64)
-        self.blocks = BlockPool(self.config, max_blocks=max_blocks or 4 * longest, number_bytes=4 if single_cache else 2)
+        wanted = context if max_positions is None else max_positions
+        longest = -(-min(wanted, context) // BLOCK_POSITIONS)
+        num_blocks = 4 * longest if max_blocks is None else max_blocks
+        # A sequence longer than the whole cache could never be computed.
+        self.max_positions = min(wanted, context, num_blocks * BLOCK_POSITIONS)
+        _check_settings(
+            num_threads=num_threads,
+            max_rows=max_rows,
+            max_outputs=max_outputs,
+            max_positions=wanted,
+            max_blocks=num_blocks,
+        )
+        self.blocks = BlockPool(
+            self.config, max_blocks=num_blocks, number_bytes=4 if single_cache else 2
+        )
         graph = Graph(
             weights,
             layer_bytes=self.blocks.layer_bytes,
@@ -93,6 +115,9 @@ class Engine:
         self._graph = graph
         self._program = graph.program.to_array()
         self._pool = Pool(num_threads)
+        # Not at exit: a thread may still be computing then, and the process takes all with it.
+        self._end_threads = weakref.finalize(self, self._pool.close)
+        self._end_threads.atexit = False
         shared = self.config.num_heads // self.config.num_kv_heads
         self._tile_rows = max(1, MAX_QUERIES // shared)
         self._step = np.zeros(layout.STEP_WORDS, np.int64)
@@ -103,34 +128,39 @@ class Engine:
         return self._pool.num_threads
 
     def new_cache(self, max_positions: int | None = None) -> SequenceCache:
-        """Return an empty cache for one sequence."""
-        return SequenceCache(self.blocks, max_positions or self.max_positions)
+        """Return an empty cache for one sequence.
+
+        Raises:
+            ConfigError: `max_positions` is not positive, or more than the engine's.
+        """
+        wanted = self.max_positions if max_positions is None else max_positions
+        if wanted > self.max_positions:
+            raise ConfigError(f"{wanted} positions are more than the engine's {self.max_positions}")
+        return SequenceCache(self.blocks, wanted)
 
     def close(self) -> None:
-        """End the threads."""
-        self._pool.close()
+        """End the threads; a second call does nothing."""
+        self._end_threads()
 
     def step(self, pieces: Sequence[Piece], *, trace: bool = False) -> StepResult:
         """Run all pieces through the model in one pass over the weights.
 
+        Where it raises, nothing has been computed and no cache has changed.
+
         Raises:
-            ConfigError: no rows or too many, too many logits, an id outside the vocabulary, a full cache.
+            ConfigError: no rows or too many, too many logits, an id outside the vocabulary, a cache
+                that is full, not of this engine or there twice, or a closed engine.
+            EngineError: the pool has too few blocks left.
         """
-        ids = np.concatenate([p.ids for p in pieces]).astype(np.int32) if pieces else np.zeros(0, np.int32)
+        ids = self._check_step(pieces)
         rows = len(ids)
         num_logits = sum(p.num_logits for p in pieces)
-        if not 0 < rows <= self.max_rows or any(not len(p.ids) for p in pieces):
-            raise ConfigError(f"a step takes 1 to {self.max_rows} positions, not {rows}")
-        if num_logits > self.max_outputs or any(p.num_logits > len(p.ids) for p in pieces):
-            raise ConfigError(f"a step gives the logits of at most {self.max_outputs} of its positions")
-        if int(ids.min()) < 0 or int(ids.max()) >= self.config.vocab_size:
-            raise ConfigError("a token id is outside the vocabulary")
-        for piece in pieces:
-            piece.cache.reserve(len(piece.ids))
         residuals = None
         if trace:
             shape = (self.config.num_layers + 1, rows, self.config.hidden_size)
             residuals = np.empty(shape, np.float32)
+        for piece in pieces:
+            piece.cache.reserve(len(piece.ids))
         errors = self._run(pieces, ids, residuals)
         found = []
         start = 0
@@ -146,6 +176,32 @@ class Engine:
             start += len(piece.ids)
         return StepResult(self._graph.logits[:num_logits], residuals, tuple(found))
 
+    def _check_step(self, pieces: Sequence[Piece]) -> NDArray[np.int32]:
+        """Refuse what cannot be computed, before anything changes; return the ids of all rows."""
+        if not self._end_threads.alive:
+            raise ConfigError("the engine is closed")
+        rows = sum(len(p.ids) for p in pieces)
+        if not 0 < rows <= self.max_rows or not all(len(p.ids) for p in pieces):
+            raise ConfigError(f"a step takes 1 to {self.max_rows} positions, not {rows}")
+        if not all(0 <= p.num_logits <= len(p.ids) for p in pieces) or self.max_outputs < sum(
+            p.num_logits for p in pieces
+        ):
+            raise ConfigError(
+                f"a step gives the logits of at most {self.max_outputs} of its positions"
+            )
+        ids = np.concatenate([p.ids for p in pieces])
+        if int(ids.min()) < 0 or int(ids.max()) >= self.config.vocab_size:
+            raise ConfigError("a token id is outside the vocabulary")
+        if any(p.cache.pool is not self.blocks for p in pieces):
+            raise ConfigError("a cache belongs to another engine")
+        if len({id(p.cache) for p in pieces}) < len(pieces):
+            raise ConfigError("a sequence takes part in a step only once")
+        for p in pieces:
+            if p.cache.num_positions + len(p.ids) > self.max_positions:
+                raise ConfigError(f"a sequence has at most {self.max_positions} positions")
+        self.blocks.require(sum(p.cache.num_blocks_missing(len(p.ids)) for p in pieces))
+        return ids.astype(np.int32)
+
     def _run(
         self,
         pieces: Sequence[Piece],
@@ -156,7 +212,8 @@ class Engine:
             [np.arange(p.cache.num_positions, p.cache.num_positions + len(p.ids)) for p in pieces]
         ).astype(np.int32)
         tables = np.repeat(
-            np.array([address_of(p.cache.table) for p in pieces], np.int64), [len(p.ids) for p in pieces]
+            np.array([address_of(p.cache.table) for p in pieces], np.int64),
+            [len(p.ids) for p in pieces],
         )
         tiles = self._tiles(pieces)
         outputs = self._output_rows(pieces)
@@ -177,7 +234,7 @@ class Engine:
         return errors
 
     def _tiles(self, pieces: Sequence[Piece]) -> NDArray[np.int64]:
-        """Cut pieces into attention tiles, the longest contexts first so that threads finish together."""
+        """Cut pieces into attention tiles, longest contexts first: threads then end together."""
         tiles: list[tuple[int, int, int, int]] = []
         first_row = 0
         for piece in pieces:
@@ -197,3 +254,12 @@ class Engine:
             end += len(piece.ids)
             rows.extend(range(end - piece.num_logits, end))
         return np.array(rows, np.int32)
+
+
+def _check_settings(**settings: int) -> None:
+    """Refuse settings before memory is reserved by them."""
+    for name, value in settings.items():
+        if value < 1:
+            raise ConfigError(f"{name} must be at least 1, not {value}")
+    if settings["num_threads"] > MAX_THREADS:
+        raise ConfigError(f"num_threads must be at most {MAX_THREADS}")

@@ -1,6 +1,7 @@
 """Attention over the cache (NUMERICS N9).
 
-All scores of a tile are kept (no running maximum), because the order of every sum is the written one.
+All scores of a tile are kept (no running maximum), because the order of every sum is the written
+one.
 """
 
 from __future__ import annotations
@@ -34,14 +35,21 @@ def _softmax(code: Code, step: Val, tile: Tile) -> None:
         with code.loop(0, tile.num_groups) as group:
             z = code.load(F32X16, scores + group * 64)
             valid = (lanes + (group * 16).trunc(I32).splat(16)) < num_keys
-            worst.set(code.overloaded("llvm.umax", worst.get(), magnitude_bits(code, valid.select(z, zero))))
+            worst.set(
+                code.overloaded(
+                    "llvm.umax", worst.get(), magnitude_bits(code, valid.select(z, zero))
+                )
+            )
             z = valid.select(z, lowest)
             largest.set((z > largest.get()).select(z, largest.get()))
         row = tile.first_row + query // tile.shared
         flag_row(code, step, row, fold_integers(code, worst.get(), "max") >= INFINITY_BITS)
         values, width = largest.get(), 8
         while width:
-            low, high = values.shuffle(list(range(width))), values.shuffle(list(range(width, 2 * width)))
+            low, high = (
+                values.shuffle(list(range(width))),
+                values.shuffle(list(range(width, 2 * width))),
+            )
             values = (high > low).select(high, low)
             width //= 2
         maximum = values.lane(0).splat(16)
@@ -52,10 +60,14 @@ def _softmax(code: Code, step: Val, tile: Tile) -> None:
             e = valid.select(exp(code, z - maximum), zero)
             sums.set(sums.get() + e)
             code.store(e, scores + group * 64)
-        code.store(code.const(F32, 1.0) / fold_sum(code, sums.get()), tile.inverses + query * 4, align=4)
+        code.store(
+            code.const(F32, 1.0) / fold_sum(code, sums.get()), tile.inverses + query * 4, align=4
+        )
 
 
-def emit_attention(code: Code, number: CacheNumber, instruction: Val, step: Val, thread: Val) -> None:
+def emit_attention(
+    code: Code, number: CacheNumber, instruction: Val, step: Val, thread: Val
+) -> None:
     """Emit the kernel: (tile, key/value head) pairs shared by the threads."""
     kv_heads = argument(code, instruction, KV_HEADS)
     total = code.word(step, STEP_NUM_TILES) * kv_heads
@@ -65,5 +77,3 @@ def emit_attention(code: Code, number: CacheNumber, instruction: Val, step: Val,
             emit_scores(code, tile)
             _softmax(code, step, tile)
             emit_weighted_sum(code, tile)
-
-

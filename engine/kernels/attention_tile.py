@@ -1,8 +1,8 @@
 """One tile of attention: which rows, keys and addresses its three phases work on.
 
-A tile is a few consecutive rows of one sequence; the query heads that share a key/value head are worked on together, so that
-each key and value is widened once for all of them. The step's table of tiles holds int64 (first row, rows, first position,
-address of the block table).
+A tile is a few consecutive rows of one sequence; the query heads that share a key/value head are
+worked on together, so that each key and value is widened once for all of them. The step's table of
+tiles holds int64 (first row, rows, first position, address of the block table).
 """
 
 from __future__ import annotations
@@ -10,17 +10,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from engine.kernels.program import STEP_TILES, argument
 from engine.kernels.cache_number import BLOCK_POSITIONS, KEYS_IN_VECTOR, CacheNumber
+from engine.kernels.program import STEP_TILES, argument
 from engine.kernels.simd import Code, Val
 
 MAX_QUERIES: Final = 24  # query vectors of a tile: rows times heads that share a key/value head
-FEW_QUERIES: Final = 4  # up to here keys and values are widened as they are used, beyond that once for all
+FEW_QUERIES: Final = (
+    4  # up to here keys and values are widened as they are used, beyond that once for all
+)
 TILE_WORDS: Final = 4
 GROUPS_IN_BLOCK: Final = BLOCK_POSITIONS // KEYS_IN_VECTOR
 
 # Arguments of the kernel.
-QUERIES, OUTPUT, KV_HEADS, SHARED, HEAD_SIZE, LAYER_OFFSET, SCRATCH, SCRATCH_STRIDE, STRIDE = range(9)
+QUERIES, OUTPUT, KV_HEADS, SHARED, HEAD_SIZE, LAYER_OFFSET, SCRATCH, SCRATCH_STRIDE, STRIDE = range(
+    9
+)
 
 
 class Tile:
@@ -31,7 +35,10 @@ class Tile:
     ) -> None:
         """Work out the addresses of work item `item`: tile item // heads, head item % heads."""
         self.number = number
-        kv_heads, self.shared = argument(code, instruction, KV_HEADS), argument(code, instruction, SHARED)
+        kv_heads, self.shared = (
+            argument(code, instruction, KV_HEADS),
+            argument(code, instruction, SHARED),
+        )
         self.size = argument(code, instruction, HEAD_SIZE)
         tile = code.word(step, STEP_TILES) + (item // kv_heads) * (8 * TILE_WORDS)
         self.first_row, rows = code.word(tile, 0), code.word(tile, 1)
@@ -68,11 +75,10 @@ class Tile:
         return self.first_position + query // self.shared + 1
 
 
-
 def each_subtile(
     code: Code, start: Val | int, total: Val, sizes: tuple[int, ...]
 ) -> Iterator[tuple[int, Val, Val]]:
-    """Cut `total` items into runs of the given sizes: yields (size, start, stop), to be looped over in steps of size."""
+    """Cut `total` items into runs: yields (size, start, stop), for a loop in steps of size."""
     done = code.var(start if isinstance(start, Val) else code.i64(start))
     for size in sizes:
         begin = done.get()

@@ -1,17 +1,18 @@
 """The weighted sum of values (NUMERICS N9 step 4): a lane is a dimension, keys ascend.
 
-A key beyond a row's own position, but inside its tile, has e = +0.0: adding +0.0 times a finite value to a sum that
-started at +0.0 changes no bit of it.
+A key beyond a row's own position, but inside its tile, has e = +0.0: adding +0.0 times a finite
+value to a sum that started at +0.0 changes no bit of it.
 """
 
 from __future__ import annotations
 
 from engine.kernels.attention_tile import FEW_QUERIES, Tile, each_subtile
+from engine.kernels.cache_number import BLOCK_POSITIONS, HALF, SINGLE, CacheNumber
 from engine.kernels.dot import DOT
-from engine.kernels.cache_number import BLOCK_POSITIONS, CacheNumber, SINGLE
 from engine.kernels.simd import F32, F32X16, Code, Val, Var
 
 _FEW_VECTORS = 4 if DOT.rows == 16 else 2
+_KEYS_AHEAD = 16
 _MANY_VECTORS = 4 if DOT.rows == 16 else 2
 
 
@@ -37,11 +38,19 @@ def _weights(code: Code, tile: Tile, query: Val, size: int, number: Val) -> list
 
 
 def _add_keys(
-    code: Code, number: CacheNumber, count: Val, weights: list[Val], values: Val, size: Val, sums: list[list[Var]]
+    code: Code,
+    number: CacheNumber,
+    count: Val,
+    weights: list[Val],
+    values: Val,
+    size: Val,
+    sums: list[list[Var]],
 ) -> None:
     """Add `count` keys of one block to sums[query][vector]."""
     with code.loop(0, count) as key:
         address = values + number.bytes(key * size)
+        if number is HALF:  # not the widened copy, which is near already
+            code.prefetch(address + number.bytes(size) * _KEYS_AHEAD)
         e = [code.load(F32, w + key * 4, align=4).splat(16) for w in weights]
         for v in range(len(sums[0])):
             value = number.load(code, address + 16 * number.size_bytes * v)
@@ -55,7 +64,10 @@ def _few(code: Code, tile: Tile) -> None:
         with code.loop(start, stop, size) as query:
             for vectors, first, last in _dimension_runs(code, tile, _FEW_VECTORS):
                 with code.loop(first, last, 16 * vectors) as d:
-                    sums = [[code.var(code.const(F32X16, 0.0)) for _ in range(vectors)] for _ in range(size)]
+                    sums = [
+                        [code.var(code.const(F32X16, 0.0)) for _ in range(vectors)]
+                        for _ in range(size)
+                    ]
                     with code.loop(0, tile.num_blocks) as number:
                         values = _values(code, tile, number) + tile.number.bytes(d)
                         weights = _weights(code, tile, query, size, number)
@@ -84,17 +96,25 @@ def _many(code: Code, tile: Tile) -> None:
                 for vectors, first, last in _dimension_runs(code, tile, _MANY_VECTORS):
                     with code.loop(first, last, 16 * vectors) as d:
                         targets = [
-                            tile.output_base + tile.query_offset(query + n) + d * 4 for n in range(size)
+                            tile.output_base + tile.query_offset(query + n) + d * 4
+                            for n in range(size)
                         ]
-                        sums = [[code.var(code.const(F32X16, 0.0)) for _ in range(vectors)] for _ in targets]
+                        sums = [
+                            [code.var(code.const(F32X16, 0.0)) for _ in range(vectors)]
+                            for _ in targets
+                        ]
                         with code.when(is_first.equals(0)):
                             for target, row in zip(targets, sums, strict=True):
                                 for v, total in enumerate(row):
                                     total.set(code.load(F32X16, target + 64 * v))
-                        _add_keys(code, SINGLE, count, weights, wide_values + d * 4, tile.size, sums)
+                        _add_keys(
+                            code, SINGLE, count, weights, wide_values + d * 4, tile.size, sums
+                        )
                         with code.when(is_last):
                             for n, row in enumerate(sums):
-                                r = code.load(F32, tile.inverses + (query + n) * 4, align=4).splat(16)
+                                r = code.load(F32, tile.inverses + (query + n) * 4, align=4).splat(
+                                    16
+                                )
                                 for total in row:
                                     total.set(total.get() * r)
                         for target, row in zip(targets, sums, strict=True):

@@ -1,8 +1,9 @@
-"""How a kernel is made: a body that writes IR, compiled by numba into a C function with one shape of call.
+"""How a kernel is made: a body that writes IR, compiled by numba into a C function.
 
-Every kernel has the signature `int64 (instruction, step, thread)`: the address of its instruction record (see
-`engine.kernels.program`), the address of the step's table, and the number of the calling thread. All threads call every kernel;
-they share its work through the counter in the instruction.
+Every kernel has the signature `int64 (instruction, step, thread)`: the address of its instruction
+record (see `engine.kernels.program`), the address of the step's table, and the number of the
+calling thread. All threads call every kernel; they share its work through the counter in the
+instruction.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any
 
 from engine.kernels import target  # noqa: F401  (sets numba's target: must come before numba)
 
+# isort: split
 from llvmlite import ir
 from numba import cfunc, types
 from numba.extending import intrinsic
@@ -24,7 +26,7 @@ Emit = Callable[..., "Val | None"]
 
 
 def inline(emit: Emit, arity: int) -> Any:
-    """Turn a function that writes IR into something numba code can call with `arity` int64 arguments.
+    """Turn a function that writes IR into one that numba code calls with int64 arguments.
 
     Args:
         emit: called as `emit(code, *values)`; returns the i64 result, or None for 0.

@@ -1,4 +1,4 @@
-"""How keys and values are kept: binary16 in profile `wh1` (NUMERICS N9), binary32 in `wh1-float` (N13)."""
+"""How keys and values are kept: binary16 in `wh1` (NUMERICS N9), binary32 in `wh1-float`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ class CacheNumber:
 
     def narrow(self, values: Val) -> Val:
         """Round f32 lanes to the cache's format."""
-        return values.fptrunc(vec(self.element, values.type.count)) if self.size_bytes == 2 else values
+        return (
+            values.fptrunc(vec(self.element, values.type.count)) if self.size_bytes == 2 else values
+        )
 
     def widen(self, values: Val) -> Val:
         """Return cached lanes as f32, exactly."""

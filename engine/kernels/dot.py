@@ -1,20 +1,24 @@
 """Exact integer dot products, path by path.
 
-A panel has 16 rows; a path works on it in parts of `rows` rows, each lane of a result being one row. One *step* is four
-inputs: the weights of a part are then 4 * rows unsigned bytes (row-major, four inputs a row) and the activations one int32
-holding four int8, copied to all rows. Products are summed in an accumulator that cannot overflow for a bounded number of
-steps (`steps_per_flush`); `flush` turns it into one exact int32 a row.
+A panel has 16 rows; a path works on it in parts of `rows` rows, each lane of a result being one
+row. One *step* is four
+inputs: the weights of a part are then 4 * rows unsigned bytes (row-major, four inputs a row) and
+the activations one int32 holding four int8, copied to all rows. Products are summed in an
+accumulator that cannot overflow for a bounded number of steps (`steps_per_flush`); `flush` turns
+it into one exact int32 a row.
 
-Bounds, with activations -128..127 and weights below 2^bits: AVX2 sums pairs in int16, 2 * 128 * 15 * 8 steps = 30720,
-2 * 128 * 31 * 4 = 31744, 2 * 128 * 63 * 2 = 32256; portable sums single products, 128 * 15 * 8 = 15360, 128 * 31 * 8 = 31744,
-128 * 63 * 4 = 32256: all below 32768. Eight-bit weights go through twice, as two four-bit halves, but for AVX-512, whose
-instruction adds four products to an int32 without saturating.
+Bounds, with activations -128..127 and weights below 2^bits: AVX2 sums pairs in int16, 2 * 128 * 15
+* 8 steps = 30720, 2 * 128 * 31 * 4 = 31744, 2 * 128 * 63 * 2 = 32256; portable sums single
+products, 128 * 15 * 8 = 15360, 128 * 31 * 8 = 31744, 128 * 63 * 4 = 32256: all below 32768.
+Eight-bit weights go through twice, as two four-bit halves, but for AVX-512, whose instruction adds
+four products to an int32 without saturating.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import ClassVar
+from collections.abc import Callable
+from typing import ClassVar, Final
 
 from engine.kernels.simd import I8, I16, I32, Code, IrType, Val, vec
 from engine.kernels.target import TARGET
@@ -59,7 +63,7 @@ class Avx2Dot(Dot):
         return {4: 8, 5: 4, 6: 2}[bits]
 
     def add(self, code: Code, sum_so_far: Val | None, weights: Val, inputs: Val) -> Val:
-        """Add with vpaddsw: it never saturates here, and unlike a plain add LLVM leaves its order alone."""
+        """Add with vpaddsw: it never saturates here, and LLVM leaves its order alone."""
         spread = inputs.splat(self.rows).bitcast(self.weights_type)
         pairs = code.call("llvm.x86.avx2.pmadd.ub.sw", vec(I16, 2 * self.rows), weights, spread)
         return pairs if sum_so_far is None else code.overloaded("llvm.sadd.sat", sum_so_far, pairs)
@@ -105,7 +109,7 @@ class EmulatedAvx512Dot(Avx512Dot):
 
 
 class PortableDot(Dot):
-    """Plain products in int16, summed lane by lane; four neighbours are added when the accumulator is flushed."""
+    """Plain products in int16, summed lane by lane; `flush` adds the four of a row."""
 
     rows = 8
 
@@ -127,9 +131,10 @@ class PortableDot(Dot):
         return (lanes[0] + lanes[1]) + (lanes[2] + lanes[3])
 
 
-DOT: Dot = {
+_PATHS: Final[dict[str, Callable[[], Dot]]] = {
     "avx2": Avx2Dot,
     "avx512": Avx512Dot,
     "avx512-emulated": EmulatedAvx512Dot,
     "portable": PortableDot,
-}[TARGET.path]()
+}
+DOT: Final = _PATHS[TARGET.path]()

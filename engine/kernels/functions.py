@@ -1,10 +1,12 @@
-"""exp and the folds of one vector, as code (NUMERICS N1, N6): the same operations as `engine.reference.functions`."""
+"""exp, SiLU and the folds of one vector, as code (NUMERICS N1, N6)."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from engine.kernels.simd import F32, F32X16, I32, I32X16, Code, Val, vec
+from llvmlite import ir
+
+from engine.kernels.simd import I32, I32X16, Code, Val, vec
 
 _LOG2_E: Final = 0x3FB8AA3B
 _LN2_HIGH: Final = 0x3F318000
@@ -48,7 +50,7 @@ def fold_sum(code: Code, sums: Val) -> Val:
 
 
 def fold_integers(code: Code, values: Val, operation: str) -> Val:
-    """Emit a reduction of int32 lanes; exact, so its order is free. `operation` is `add` or `max` (unsigned)."""
+    """Emit an exact reduction of int32 lanes, in any order: `add`, or `max` (unsigned)."""
     width = values.type.count // 2
     while width:
         high = values.shuffle(list(range(width, 2 * width)))
@@ -65,20 +67,4 @@ def magnitude_bits(code: Code, values: Val) -> Val:
 
 def lane_numbers(code: Code) -> Val:
     """Return int32 0..15."""
-    from llvmlite import ir
-
     return code.val(ir.Constant(I32X16, list(range(16))))
-
-
-__all__ = [
-    "ABS_MASK",
-    "F32",
-    "F32X16",
-    "INFINITY_BITS",
-    "exp",
-    "fold_integers",
-    "fold_sum",
-    "lane_numbers",
-    "magnitude_bits",
-    "silu_mul",
-]

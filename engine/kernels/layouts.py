@@ -13,7 +13,8 @@ from engine.kernels.simd import F16, F32, I8, I16, Code, IrType, Val, vec
 class Layout:
     """One kind: sizes in bytes, offsets inside a block, and what NUMERICS N2 says of it.
 
-    `group_offset` and `group_bytes` place the codes of group g (32 inputs); `high` is the offset of the high-bit plane inside them.
+    `group_offset` and `group_bytes` place the codes of group g (32 inputs); `high` is the offset
+    of the high-bit plane inside them.
     """
 
     kind: str
@@ -125,7 +126,7 @@ def _bytes(code: Code, address: Val, lanes: Lanes, *, signed: bool) -> Val:
 
 
 def scale(code: Code, layout: Layout, block: Val, index: Val | int, half: int, lanes: Lanes) -> Val:
-    """Return s (NUMERICS N2), f32; `index` is the group in the block, `half` the group of 16 in it."""
+    """Return s (NUMERICS N2), f32, of group `index` in the block, group of 16 `half` in it."""
     s = _halves(code, block, lanes)
     if layout.block_inputs == 32:
         return s

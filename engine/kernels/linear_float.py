@@ -1,4 +1,4 @@
-"""Linear layers of the float kinds (NUMERICS N5): a lane is one output row, one accumulator, k ascending."""
+"""Linear layers of the float kinds (NUMERICS N5): a lane is one output row, k ascending."""
 
 from __future__ import annotations
 
@@ -32,7 +32,9 @@ def widen(code: Code, kind: str, address: Val, lanes: int = 16) -> Val:
     return (code.load(vec(I16, lanes), address).zext(integers) << 16).bitcast(vec(F32, lanes))
 
 
-def _tile(code: Code, kind: str, instruction: Val, panel_address: Val, rows: int, first: Val, panel: Val) -> None:
+def _tile(
+    code: Code, kind: str, instruction: Val, panel_address: Val, rows: int, first: Val, panel: Val
+) -> None:
     inputs = argument(code, instruction, INPUTS)
     start = argument(code, instruction, ACTIVATIONS) + first * (inputs * 4)
     sums = [code.var(code.const(F32X16, 0.0)) for _ in range(rows)]
@@ -53,7 +55,7 @@ def _tile(code: Code, kind: str, instruction: Val, panel_address: Val, rows: int
 
 
 def emit_linear(code: Code, kind: str, instruction: Val, step: Val, _thread: Val) -> None:
-    """Emit the kernel of one float kind; arguments as in `linear_integer`, activations f32[rows, inputs]."""
+    """Emit the kernel of one float kind; arguments as in `linear_integer`, activations f32."""
     weights = weights_address(code, instruction, step)
     rows = code.word(step + argument(code, instruction, ROWS) * 8, 0)
     panels, inputs = argument(code, instruction, PANELS), argument(code, instruction, INPUTS)

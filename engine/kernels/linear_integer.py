@@ -1,10 +1,11 @@
-"""Linear layers of the integer kinds (NUMERICS N4): a lane is one output row, groups in ascending k.
+"""Linear layers of the integer kinds (NUMERICS N4): a lane is one output row.
 
-One row of activations goes straight through the packed weights; several rows first unpack a panel once into bytes and f32
-scales, in the nearest cache, and then pass over it in tiles. Both do the same operations in the same order.
+One row of activations goes straight through the packed weights; several rows first unpack a panel
+once into bytes and f32 scales, in the nearest cache, and then pass over it in tiles. Both do the
+same operations in the same order.
 
-Activations (written by `engine.kernels.activations`) are blocks of 48 bytes: int8[32], a, float(S) (f32), 8 * S (int32), and S of
-the first 16 inputs (int32).
+Activations (written by `engine.kernels.rows`) are blocks of 48 bytes: int8[32], a, float(S)
+(f32), 8 * S (int32), and S of the first 16 inputs (int32).
 """
 
 from __future__ import annotations
@@ -23,10 +24,23 @@ SCALE, SUM_FLOAT, SUM_TIMES_8, SUM_FIRST_HALF = 32, 36, 40, 44
 
 _LANES = vec(F32, DOT.rows)
 PARTS: Final = layouts.parts()
+_PREFETCH_BYTES: Final = 2048  # hardware prefetchers stop at page boundaries; a panel crosses many
 _TILE_ROWS: Final = 8 if DOT.rows == 16 else 4
 
 # Arguments of an instruction: weights, then
-INPUTS, PANELS, ACTIVATIONS, OUTPUT, OUTPUT_STRIDE, BIAS, ADD, SCRATCH, SCRATCH_STRIDE, GRAIN, ROWS = range(1, 12)
+(
+    INPUTS,
+    PANELS,
+    ACTIVATIONS,
+    OUTPUT,
+    OUTPUT_STRIDE,
+    BIAS,
+    ADD,
+    SCRATCH,
+    SCRATCH_STRIDE,
+    GRAIN,
+    ROWS,
+) = range(1, 12)
 
 CodesOf = Callable[[int, int], Val]
 ScaleOf = Callable[[int, int], Val]
@@ -101,18 +115,17 @@ def _group(
         minima = [minimum_of(part) for part in range(DOT.parts)] if layout.has_minimum else []
         for row, block in enumerate(blocks):
             a = code.load(F32, block + SCALE).splat(DOT.rows)
+            exact = products[row]
             if layout.offset:
                 correction = _offset_times_sum(code, layout, block, half)
+                exact = [total - correction for total in exact]
+            for part, total in enumerate(sums[row]):
+                product = exact[part].to_float(_LANES) * (scales[part] * a)
+                total.set(total.get() + product)
             if layout.has_minimum:
                 sum_float = code.load(F32, block + SUM_FLOAT).splat(DOT.rows)
-            for part in range(DOT.parts):
-                exact = products[row][part]
-                if layout.offset:
-                    exact = exact - correction
-                total = sums[row][part].get() + exact.to_float(_LANES) * (scales[part] * a)
-                if layout.has_minimum:
-                    total = total + sum_float * (minima[part] * a)
-                sums[row][part].set(total)
+                for part, total in enumerate(sums[row]):
+                    total.set(total.get() + sum_float * (minima[part] * a))
 
 
 def _new_sums(code: Code, rows: int) -> list[list[Var]]:
@@ -144,6 +157,8 @@ def _one_row(code: Code, layout: Layout, instruction: Val, weights: Val, panel: 
     sums = _new_sums(code, 1)
 
     def group(block: Val, codes: Val, index: Val | int, number: Val) -> None:
+        for line in range(0, layout.group_bytes + layout.group_offset // layout.groups, 64):
+            code.prefetch(codes + (_PREFETCH_BYTES + line))
         _group(
             code,
             layout,
@@ -212,7 +227,9 @@ def _tile(
     _store(code, instruction, sums, first, panel)
 
 
-def _rows_in_tiles(code: Code, layout: Layout, instruction: Val, scratch: Val, rows: Val, panel: Val) -> None:
+def _rows_in_tiles(
+    code: Code, layout: Layout, instruction: Val, scratch: Val, rows: Val, panel: Val
+) -> None:
     """Emit all rows: full tiles, then halves of a tile."""
     done = code.var(code.i64(0))
     tile = _TILE_ROWS
@@ -232,7 +249,9 @@ def emit_linear(code: Code, layout: Layout, instruction: Val, step: Val, thread:
     rows = code.word(step + rows_word * 8, 0)
     panels, inputs = argument(code, instruction, PANELS), argument(code, instruction, INPUTS)
     grain = argument(code, instruction, GRAIN)
-    scratch = argument(code, instruction, SCRATCH) + thread * argument(code, instruction, SCRATCH_STRIDE)
+    scratch = argument(code, instruction, SCRATCH) + thread * argument(
+        code, instruction, SCRATCH_STRIDE
+    )
     panel_bytes = (inputs // layout.block_inputs) * layout.block_bytes
     with code.choose(rows.equals(1)) as (one, several):
         with one, grab(code, instruction, panels, grain) as (first, last):

@@ -1,4 +1,4 @@
-"""What differs between CPU families outside arithmetic: floating-point control, spin hints, system calls."""
+"""What differs between CPU families outside arithmetic: control words, hints, system calls."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The kernels by name: what a program may be made of. One function a kernel, so that numba caches each by its source."""
+"""The kernels by name, one function each, so that numba caches each by its source."""
 
 from __future__ import annotations
 

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import os
 import threading
-from typing import Final
+from typing import Any, Final
 
+from engine.kernels import target  # noqa: F401  (sets numba's target: must come before numba)
+
+# isort: split
 import numpy as np
+from llvmlite import ir
+from numba import njit, types
 
 from engine.errors import ConfigError
 from engine.kernels.barrier import (
     COMMAND,
     COMMAND_SLEEPERS,
+    SPINS_OWN_CORE,
+    SPINS_SHARED_CORE,
     STATE_WORDS,
     announce,
     barrier,
@@ -20,19 +28,18 @@ from engine.kernels.barrier import (
 from engine.kernels.build import SIGNATURE, inline
 from engine.kernels.machine import set_float_control
 from engine.kernels.program import BARRIER, COUNTER, KERNEL, WORDS
-from engine.kernels.simd import I64, Code, Val
-from llvmlite import ir
-from numba import njit, types
+from engine.kernels.simd import I32, I64, Code, Val
 
 # Words of the job: what the workers are to execute.
-_PROGRAM, _COUNT, _STEP, _NUM_THREADS, _STATE = range(5)
+_PROGRAM, _COUNT, _STEP, _NUM_THREADS, _STATE, _SPINS = range(6)
 _STOP: Final = -1
+MAX_THREADS: Final = 256
 
 
 def _execute(code: Code, job: Val, thread: Val) -> None:
     program, count = code.word(job, _PROGRAM), code.word(job, _COUNT)
     step, num_threads = code.word(job, _STEP), code.word(job, _NUM_THREADS)
-    state = code.word(job, _STATE)
+    state, spins = code.word(job, _STATE), code.word(job, _SPINS)
     set_float_control(code)
     function_type = ir.FunctionType(I64, [I64, I64, I64])
     with code.loop(0, count) as index:
@@ -41,8 +48,8 @@ def _execute(code: Code, job: Val, thread: Val) -> None:
         function = code.builder.inttoptr(address.ir, function_type.as_pointer())
         code.builder.call(function, [instruction.ir, step.ir, thread.ir])
         with code.when(code.word(instruction, BARRIER).differs(0)):
-            barrier(code, state, num_threads)
-    barrier(code, state, num_threads)
+            barrier(code, state, num_threads, spins)
+    barrier(code, state, num_threads, spins)
 
 
 def _emit_run(code: Code, job: Val) -> None:
@@ -58,7 +65,13 @@ def _emit_work(code: Code, job: Val, thread: Val, first_seen: Val) -> None:
     state = code.word(job, _STATE)
     seen = code.var(first_seen)
     with code.forever() as token:
-        wait_for_change(code, state + COMMAND, state + COMMAND_SLEEPERS, seen.get().trunc(ir.IntType(32)))
+        wait_for_change(
+            code,
+            state + COMMAND,
+            state + COMMAND_SLEEPERS,
+            seen.get().trunc(I32),
+            code.word(job, _SPINS),
+        )
         seen.set(command_generation(code, state).zext(I64))
         code.leave_if(code.word(job, _COUNT).equals(_STOP), token)
         _execute(code, job, thread)
@@ -69,12 +82,12 @@ _work_body = inline(_emit_work, 3)
 
 
 @njit(types.int64(types.int64), nogil=True, cache=True)
-def _run(job):  # type: ignore[no-untyped-def]
+def _run(job: int) -> Any:
     return _run_body(job)
 
 
 @njit(SIGNATURE, nogil=True, cache=True)
-def _work(job, thread, first_seen):  # type: ignore[no-untyped-def]
+def _work(job: int, thread: int, first_seen: int) -> Any:
     return _work_body(job, thread, first_seen)
 
 
@@ -90,12 +103,14 @@ class Pool:
         Raises:
             ConfigError: fewer than one or more than 256 threads.
         """
-        if not 1 <= num_threads <= 256:
-            raise ConfigError(f"threads must be between 1 and 256, not {num_threads}")
+        if not 1 <= num_threads <= MAX_THREADS:
+            raise ConfigError(f"threads must be between 1 and {MAX_THREADS}, not {num_threads}")
         self.num_threads = num_threads
         self._state = np.zeros(STATE_WORDS, np.int32)
         self._job = np.zeros(8, np.int64)
         self._job[_NUM_THREADS] = num_threads
+        owns_cores = num_threads <= len(os.sched_getaffinity(0))
+        self._job[_SPINS] = SPINS_OWN_CORE if owns_cores else SPINS_SHARED_CORE
         self._job[_STATE] = self._state.ctypes.data
         address = self._job.ctypes.data
         self._workers = [

@@ -1,14 +1,15 @@
-"""The record that all threads execute: a list of instructions, each one kernel call with its arguments.
+"""The record that all threads execute: a list of instructions, one kernel call each.
 
-A model file writes its forward pass as instructions once; a step then runs the whole list inside compiled code, so that
-no Python call stands between two operations. An instruction is 32 int64 words:
+A model file writes its forward pass as instructions once; a step then runs the whole list inside
+compiled code, so that no Python call stands between two operations. An instruction is 32 int64
+words:
 
-    0 address of the kernel    1 barrier after it (1) or not (0)    2 work counter    3 error flags    4 spare
-    5 index of the base address that is added to word 8 (0 is always address 0)       6, 7 spare
-    8.. arguments, their meaning is the kernel's
+    0 address of the kernel    1 barrier after it (1) or not (0)    2 work counter    3 error flags
+    4 spare 5 index of the base address that is added to word 8 (0 is always address 0)       6, 7
+    spare 8.. arguments, their meaning is the kernel's
 
-Word 5 lets a layer's weights lie anywhere: the record holds an offset inside the extent, the step's table of bases says
-where the extent is now (residency).
+Word 5 lets a layer's weights lie anywhere: the record holds an offset inside the extent, the
+step's table of bases says where the extent is now (residency).
 """
 
 from __future__ import annotations
@@ -84,13 +85,16 @@ def weights_address(code: Code, instruction: Val, step: Val) -> Val:
     return argument(code, instruction, 0) + base
 
 
-def grab(code: Code, instruction: Val, total: Val, grain: int | Val):  # type: ignore[no-untyped-def]
-    """Share `total` units of work between the threads in pieces of `grain`; a context that yields each piece's (start, stop)."""
-    return _Grab(code, instruction, total, grain)
+def grab(code: Code, instruction: Val, total: Val, grain: int | Val) -> Grab:
+    """Share `total` units of work in pieces of `grain`; a context that yields (start, stop)."""
+    return Grab(code, instruction, total, grain)
 
 
-class _Grab:
+class Grab:
+    """A loop in which each thread takes the next piece of an instruction's work."""
+
     def __init__(self, code: Code, instruction: Val, total: Val, grain: int | Val) -> None:
+        """Prepare the loop; see `grab`."""
         self._code, self._total = code, total
         self._counter = instruction + 8 * COUNTER
         self._grain = grain if isinstance(grain, Val) else code.i64(grain)

@@ -1,4 +1,4 @@
-"""RoPE: the table of one step (NUMERICS N7, the only f64), and the rotation of queries and keys into the cache (N9)."""
+"""RoPE: the table of a step (NUMERICS N7), and the rotation into the cache (N9)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,6 @@ _SINE: Final = tuple(float(Fraction((-1) ** n, factorial(2 * n + 1))) for n in r
 _COSINE: Final = tuple(float(Fraction((-1) ** n, factorial(2 * n))) for n in range(7, 0, -1))
 
 
-
 def _horner(code: Code, w: Val, coefficients: tuple[float, ...]) -> Val:
     total = code.const(F64, coefficients[0])
     for coefficient in coefficients[1:]:
@@ -33,7 +32,7 @@ def _horner(code: Code, w: Val, coefficients: tuple[float, ...]) -> Val:
 
 
 def emit_table(code: Code, instruction: Val, step: Val, _thread: Val) -> None:
-    """Write cosines and sines of every row's position: f32[rows, 2, pairs]. Arguments: frequencies, pairs, table."""
+    """Write cosines and sines of every row's position: f32[rows, 2, pairs]."""
     frequencies, pairs = argument(code, instruction, 0), argument(code, instruction, 1)
     table, positions = argument(code, instruction, 2), code.word(step, STEP_POSITIONS)
     with grab(code, instruction, code.word(step, STEP_ROWS), 1) as (begin, end):
@@ -60,8 +59,23 @@ def emit_table(code: Code, instruction: Val, step: Val, _thread: Val) -> None:
 
 
 # Arguments of emit_rotate.
-(QUERIES, KEYS, VALUES, HEADS, KV_HEADS, HEAD_SIZE, PAIRS, TABLE, LAYER_OFFSET, Q_NORM, K_NORM, EPSILON,
- Q_STRIDE, K_STRIDE, V_STRIDE) = range(15)
+(
+    QUERIES,
+    KEYS,
+    VALUES,
+    HEADS,
+    KV_HEADS,
+    HEAD_SIZE,
+    PAIRS,
+    TABLE,
+    LAYER_OFFSET,
+    Q_NORM,
+    K_NORM,
+    EPSILON,
+    Q_STRIDE,
+    K_STRIDE,
+    V_STRIDE,
+) = range(15)
 
 
 def _normalise_head(code: Code, head: Val, size: Val, weight: Val, epsilon: Val) -> None:
@@ -73,7 +87,9 @@ def _normalise_head(code: Code, head: Val, size: Val, weight: Val, epsilon: Val)
     mean = fold_sum(code, sums.get()) / size.to_float(F32)
     r = (code.const(F32, 1.0) / code.sqrt(mean + epsilon)).splat(16)
     with code.loop(0, size, 16) as k:
-        code.store((code.load(F32X16, head + k * 4) * r) * code.load(F32X16, weight + k * 4), head + k * 4)
+        code.store(
+            (code.load(F32X16, head + k * 4) * r) * code.load(F32X16, weight + k * 4), head + k * 4
+        )
 
 
 def _rotate_head(code: Code, head: Val, pairs: Val, cosines: Val) -> None:
@@ -87,21 +103,26 @@ def _rotate_head(code: Code, head: Val, pairs: Val, cosines: Val) -> None:
 
 
 def emit_rotate(code: Code, number: CacheNumber, instruction: Val, step: Val, _thread: Val) -> None:
-    """Per row: normalise heads where the model does, rotate, scale queries, and put keys and values into the cache.
+    """Normalise heads where the model does, rotate, scale queries, store keys and values.
 
-    A block of the cache holds, for one layer and key/value head, keys as [4][head size][16 positions] and then values as
-    [64 positions][head size].
+    A block of the cache holds, for one layer and key/value head, keys as [4][head size][16
+    positions] and then values as [64 positions][head size].
     """
     size, pairs = argument(code, instruction, HEAD_SIZE), argument(code, instruction, PAIRS)
     epsilon = argument(code, instruction, EPSILON).trunc(I32).bitcast(F32)
     positions, tables = code.word(step, STEP_POSITIONS), code.word(step, STEP_BLOCK_TABLES)
     scale = (code.const(F32, 1.0) / code.sqrt(size.to_float(F32))).splat(16)
     rows = code.word(step, STEP_ROWS)
-    with grab(code, instruction, rows, (rows > 64).select(code.i64(4), code.i64(1))) as (begin, end):
+    with grab(code, instruction, rows, (rows > 64).select(code.i64(4), code.i64(1))) as (
+        begin,
+        end,
+    ):
         with code.loop(begin, end) as row:
             cosines = argument(code, instruction, TABLE) + row * pairs * 8
             worst = code.var(code.const(I32X16, 0))
-            queries = argument(code, instruction, QUERIES) + row * argument(code, instruction, Q_STRIDE)
+            queries = argument(code, instruction, QUERIES) + row * argument(
+                code, instruction, Q_STRIDE
+            )
             q_norm = argument(code, instruction, Q_NORM)
             with code.loop(0, argument(code, instruction, HEADS)) as head:
                 q = queries + head * size * 4
@@ -110,7 +131,9 @@ def emit_rotate(code: Code, number: CacheNumber, instruction: Val, step: Val, _t
                 _rotate_head(code, q, pairs, cosines)
                 with code.loop(0, size, 16) as d:
                     values = code.load(F32X16, q + d * 4)
-                    worst.set(code.overloaded("llvm.umax", worst.get(), magnitude_bits(code, values)))
+                    worst.set(
+                        code.overloaded("llvm.umax", worst.get(), magnitude_bits(code, values))
+                    )
                     code.store(values * scale, q + d * 4)
             position = code.load(I32, positions + row * 4, align=4).sext(I64)
             table = code.word(tables + row * 8, 0)
@@ -119,7 +142,9 @@ def emit_rotate(code: Code, number: CacheNumber, instruction: Val, step: Val, _t
             slot = position % BLOCK_POSITIONS
             head_bytes = size * (2 * BLOCK_POSITIONS * number.size_bytes)
             keys = argument(code, instruction, KEYS) + row * argument(code, instruction, K_STRIDE)
-            values = argument(code, instruction, VALUES) + row * argument(code, instruction, V_STRIDE)
+            values = argument(code, instruction, VALUES) + row * argument(
+                code, instruction, V_STRIDE
+            )
             k_norm = argument(code, instruction, K_NORM)
             with code.loop(0, argument(code, instruction, KV_HEADS)) as head:
                 k = keys + head * size * 4
@@ -127,7 +152,11 @@ def emit_rotate(code: Code, number: CacheNumber, instruction: Val, step: Val, _t
                     _normalise_head(code, k, size, k_norm, epsilon)
                 _rotate_head(code, k, pairs, cosines)
                 group, lane = slot // KEYS_IN_VECTOR, slot % KEYS_IN_VECTOR
-                target = block + head * head_bytes + (group * size * KEYS_IN_VECTOR + lane) * number.size_bytes
+                target = (
+                    block
+                    + head * head_bytes
+                    + (group * size * KEYS_IN_VECTOR + lane) * number.size_bytes
+                )
                 value_target = block + head * head_bytes + number.bytes(size * BLOCK_POSITIONS)
                 value_target = value_target + number.bytes(slot * size)
                 with code.loop(0, size, 16) as d:

@@ -1,6 +1,7 @@
 """Operations on whole rows: embedding, RMSNorm, SwiGLU, int8 activations, the copy for the trace.
 
-Each works on rows shared by the threads; a row is one sequential program, so its order of operations is the written one.
+Each works on rows shared by the threads; a row is one sequential program, so its order of
+operations is the written one.
 """
 
 from __future__ import annotations
@@ -81,7 +82,7 @@ def _write_row(
     error_row: Val,
     source: Callable[[Val], tuple[Val, Val]],
 ) -> None:
-    """Write one row block by block as f32, as int8 activations, or both; `source(k)` gives inputs k..k+31."""
+    """Write one row as f32, as int8 activations, or both; `source(k)` gives 32 inputs."""
     size = argument(code, instruction, SIZE)
     floats, quantised = argument(code, instruction, FLOATS), argument(code, instruction, QUANTISED)
     bad = code.var(code.const(I32, 0))
@@ -125,7 +126,8 @@ def emit_norm(code: Code, instruction: Val, step: Val, _thread: Val) -> None:
             def normalised(k: Val, start: Val = start, r: Val = r) -> tuple[Val, Val]:
                 return (
                     (code.load(F32X16, start + k * 4) * r) * code.load(F32X16, weight + k * 4),
-                    (code.load(F32X16, start + k * 4 + 64) * r) * code.load(F32X16, weight + k * 4 + 64),
+                    (code.load(F32X16, start + k * 4 + 64) * r)
+                    * code.load(F32X16, weight + k * 4 + 64),
                 )
 
             _write_row(code, instruction, step, row, source_row.get(), normalised)
@@ -155,9 +157,13 @@ def emit_silu_mul(code: Code, instruction: Val, step: Val, _thread: Val) -> None
 
             def product(k: Val, row: Val = row) -> tuple[Val, Val]:
                 offset = (row * size + k) * 4
-                low = silu_mul(code, code.load(F32X16, gate + offset), code.load(F32X16, up + offset))
+                low = silu_mul(
+                    code, code.load(F32X16, gate + offset), code.load(F32X16, up + offset)
+                )
                 offset = offset + 64
-                high = silu_mul(code, code.load(F32X16, gate + offset), code.load(F32X16, up + offset))
+                high = silu_mul(
+                    code, code.load(F32X16, gate + offset), code.load(F32X16, up + offset)
+                )
                 return low, high
 
             _write_row(code, instruction, step, row, row, product)
@@ -187,7 +193,7 @@ def emit_snapshot(code: Code, instruction: Val, step: Val, _thread: Val) -> None
 
 
 def emit_embed(code: Code, kind: str, instruction: Val, step: Val, _thread: Val) -> None:
-    """Copy one embedding row (N2, the value of a weight) a position. Arguments: table, row size, residual."""
+    """Copy one embedding row (N2) a position. Arguments: table, row size, residual."""
     table, size = weights_address(code, instruction, step), argument(code, instruction, 1)
     x, ids = argument(code, instruction, 2), code.word(step, STEP_IDS)
     rows = code.word(step, STEP_ROWS)
@@ -217,13 +223,12 @@ def _embed_integer(
         per_half = 8 // layout.scale_groups
         for half in range(layout.scale_groups):
             s = layouts.scale(code, layout, block, index, half, lanes).lane(0).splat(4)
-            if layout.has_minimum:
-                m = layouts.minimum(code, layout, block, index, lanes).lane(0).splat(4)
             for step in range(half * per_half, (half + 1) * per_half):
-                value = layouts.codes(code, layout, codes, step, lanes).zext(vec(I32, 4)) - layout.offset
-                product = value.to_float(four) * s
+                unsigned = layouts.codes(code, layout, codes, step, lanes).zext(vec(I32, 4))
+                value = (unsigned - layout.offset).to_float(four) * s
                 if layout.has_minimum:
-                    product = product + m
-                code.store(product, target + number * 128 + 16 * step)
+                    m = layouts.minimum(code, layout, block, index, lanes).lane(0).splat(4)
+                    value = value + m
+                code.store(value, target + number * 128 + 16 * step)
 
     layouts.each_group(code, layout, start, size, group)

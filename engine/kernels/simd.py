@@ -1,8 +1,9 @@
 """A small language for kernels: Python functions that write LLVM IR through values with operators.
 
-A kernel body is a Python function over `Code` and `Val`: arithmetic on `Val` emits one instruction each, so that it reads
-like pseudo-code for a SIMD machine and an order written down is the order executed. No operation here carries a
-fast-math flag, and none contracts a product and a sum (DESIGN rule: no fused multiply-add).
+A kernel body is a Python function over `Code` and `Val`: arithmetic on `Val` emits one instruction
+each, so that it reads like pseudo-code for a SIMD machine and an order written down is the order
+executed. No operation here carries a fast-math flag, and none contracts a product and a sum
+(DESIGN rule: no fused multiply-add).
 """
 
 from __future__ import annotations
@@ -259,10 +260,21 @@ class Code:
     def overloaded(self, name: str, value: Val, *more: Val) -> Val:
         """Call an LLVM intrinsic that is named by its operand type, such as `llvm.rint`."""
         kind = value.type
-        suffix = {F32: "f32", F64: "f64", F16: "f16"}.get(_element(kind)) or f"i{_element(kind).width}"
+        suffix = {F32: "f32", F64: "f64", F16: "f16"}.get(
+            _element(kind)
+        ) or f"i{_element(kind).width}"
         if isinstance(kind, ir.VectorType):
             suffix = f"v{kind.count}{suffix}"
         return self.call(f"{name}.{suffix}", kind, value, *more)
+
+    def prefetch(self, address: Val) -> None:
+        """Ask for the cache line at an address that will be read soon; any address is allowed."""
+        void, byte = ir.VoidType(), ir.IntType(8).as_pointer()
+        function_type = ir.FunctionType(void, [byte, I32, I32, I32])
+        module, name = self.builder.module, "llvm.prefetch.p0"
+        function = module.globals.get(name) or ir.Function(module, function_type, name)
+        hints = [ir.Constant(I32, n) for n in (0, 3, 1)]  # read, keep near, data
+        self.builder.call(function, [self.pointer(address, I8), *hints])
 
     def negate(self, value: Val) -> Val:
         """Flip the sign bit of floats."""
@@ -277,7 +289,10 @@ class Code:
         return self.overloaded("llvm.sqrt", value)
 
     def fetch_add(self, address: Val, amount: Val) -> Val:
-        """Add to an i64 in memory atomically; return what it held. Relaxed: work counters order nothing else."""
+        """Add to an i64 in memory atomically and return what it held.
+
+        Relaxed: work counters order nothing else.
+        """
         pointer = self.pointer(address, I64)
         return Val(self, self.builder.atomic_rmw("add", pointer, amount.ir, "monotonic"))
 

@@ -1,12 +1,15 @@
 """The compilation target: which instruction sets kernels use, chosen before numba is imported.
 
-Kernels are compiled for a few named targets, never for the host, so that a cache is byte-identical from build to build and
-can be shipped, signed and covered by the software digest. numba reads its target from the environment once, at import;
-this module must therefore be imported first, and every kernel module begins by importing it.
+Kernels are compiled for a few named targets, never for the host, so that a cache is byte-identical
+from build to build and can be shipped, signed and covered by the software digest. numba reads its
+target from the environment once, at import; this module must therefore be imported first, and
+every kernel module begins by importing it.
 
-A *path* is a choice of instructions (`avx512`, `avx2`, `portable`), a *target* what LLVM may use. The setting
-`WINDHOVER_KERNEL_PATH` forces a path. `avx512-emulated` runs the tiles of the AVX-512 path with its dot-product
-instruction spelled out in plain vector operations, on any CPU: how that path is tested where it cannot be executed.
+A *path* is a choice of instructions (`avx512`, `avx2`, `portable`), a *target* what LLVM may use.
+The setting `WINDHOVER_KERNEL_PATH` forces a path. `avx512-emulated` runs the tiles of the AVX-512
+path with its dot-product
+instruction spelled out in plain vector operations, on any CPU: how that path is tested where it
+cannot be executed.
 """
 
 from __future__ import annotations
@@ -62,7 +65,8 @@ def choose(machine: str, flags: frozenset[str], forced: str | None) -> Target:
         forced: one of `PATHS`, or None for the best that the CPU has.
 
     Raises:
-        UnsupportedCpuError: x86-64 without AVX2 and F16C, another architecture, or a forced path that the CPU lacks.
+        UnsupportedCpuError: x86-64 without AVX2 and F16C, another architecture, or a forced path
+            that the CPU lacks.
         ConfigError: `forced` is not a path.
     """
     if forced is not None and forced not in PATHS:
@@ -81,7 +85,9 @@ def choose(machine: str, flags: frozenset[str], forced: str | None) -> Target:
     if path == "avx512":
         if not has_v4:
             lacking = ", ".join(sorted(_V4_FLAGS - flags))
-            raise UnsupportedCpuError(f"kernel path avx512 is not possible: this CPU lacks {lacking}")
+            raise UnsupportedCpuError(
+                f"kernel path avx512 is not possible: this CPU lacks {lacking}"
+            )
         return Target(path, *_X86_V4)
     return Target(path, *_X86_V3)
 
@@ -89,7 +95,8 @@ def choose(machine: str, flags: frozenset[str], forced: str | None) -> Target:
 def kernel_sources_digest() -> str:
     """Return a short digest of every source file that kernels are compiled from.
 
-    numba notices a change in the file that defines a kernel, not in one that it imports; the cache folder is keyed by this.
+    numba notices a change in the file that defines a kernel, not in one that it imports; the cache
+    folder is keyed by this.
     """
     digest = hashlib.sha256(sys.version.encode())
     folder = Path(__file__).parent

@@ -11,7 +11,7 @@ ALIGNMENT_BYTES: Final = 64
 
 
 def aligned_bytes(size_bytes: int) -> NDArray[np.uint8]:
-    """Return uint8[size_bytes] that starts at a multiple of 64; pages are taken as they are touched."""
+    """Return uint8[size_bytes] at a multiple of 64; pages are taken as they are touched."""
     raw = np.empty(size_bytes + ALIGNMENT_BYTES, np.uint8)
     start = -raw.ctypes.data % ALIGNMENT_BYTES
     return raw[start : start + size_bytes]

@@ -13,7 +13,7 @@ from engine.config import ModelConfig
 
 @dataclass(frozen=True, slots=True)
 class PlacedTensor:
-    """One tensor: `base` is its extent's index in the table of bases, `offset_bytes` its place in the extent."""
+    """One tensor: `base` is its extent's index in the table of bases."""
 
     name: str
     kind: str

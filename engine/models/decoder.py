@@ -1,4 +1,4 @@
-"""Dense decoders: Llama (Touvron et al. 2023), Qwen2 (with q/k/v bias), Qwen3 (with q/k norm). NUMERICS N10."""
+"""Dense decoders: Llama (Touvron et al. 2023), Qwen2 (bias), Qwen3 (q/k norm)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""The vocabulary in which model files are written: each method appends kernel instructions to a program.
+"""The vocabulary of model files: each method appends kernel instructions to a program.
 
-Activations are buffers of this object, sized for the largest step. A row of f32 is contiguous; where a value feeds a layer
-of an integer kind it is also kept as int8 activations (NUMERICS N3), where it feeds a float kind as f32.
+Activations are buffers of this object, sized for the largest step. A row of f32 is contiguous;
+where a value feeds a layer of an integer kind it is also kept as int8 activations (NUMERICS N3),
+where it feeds a float kind as f32.
 """
 
 from __future__ import annotations
@@ -15,8 +16,7 @@ from numpy.typing import NDArray
 
 from engine.config import ModelConfig
 from engine.errors import UnsupportedError, WeightsError
-from engine.kernels import attention_tile
-from engine.kernels import ops
+from engine.kernels import attention_tile, ops
 from engine.kernels.build import Kernel
 from engine.kernels.layouts import LAYOUTS
 from engine.kernels.linear_integer import ACTIVATION_BYTES, scratch_group_bytes
@@ -30,7 +30,7 @@ _HEAD_GRAIN: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """A value of some rows: `size` floats each, at `floats` (0: not kept), and as int8 at `quantised` (0: not kept)."""
+    """A value of some rows: `size` floats each; an address of 0 says that a form is not kept."""
 
     size: int
     floats: int
@@ -87,13 +87,15 @@ class Graph:
         self._slots: dict[int, list[Rows]] = {}
         self._unpack_bytes = self._largest_scratch()
         self._unpacked = self._reserve(num_threads * self._unpack_bytes)
-        self._attention_bytes = -(
-            -attention_tile.scratch_bytes(config.head_dim, max_positions) // 4096
-        ) * 4096
+        self._attention_bytes = (
+            -(-attention_tile.scratch_bytes(config.head_dim, max_positions) // 4096) * 4096
+        )
         self._attention_scratch = self._reserve(num_threads * self._attention_bytes)
         padded_vocab = -(-config.vocab_size // 16) * 16
         logits = self._reserve_array(max_outputs * padded_vocab * 4)
-        self.logits = logits.view(np.float32).reshape(max_outputs, padded_vocab)[:, : config.vocab_size]
+        self.logits = logits.view(np.float32).reshape(max_outputs, padded_vocab)[
+            :, : config.vocab_size
+        ]
 
     def _check_dimensions(self) -> None:
         config = self.config
@@ -149,7 +151,9 @@ class Graph:
         tensor = self._weights.find(name)
         return 0 if tensor is None else int(self._weights.bases[tensor.base]) + tensor.offset_bytes
 
-    def _add(self, kernel: Kernel, tensor: PlacedTensor | None, *arguments: int, barrier: bool) -> None:
+    def _add(
+        self, kernel: Kernel, tensor: PlacedTensor | None, *arguments: int, barrier: bool
+    ) -> None:
         if tensor is None:
             self.program.add(kernel, *arguments, barrier=barrier)
         else:
@@ -180,18 +184,38 @@ class Graph:
         self._add(ops.norm, self._tensor(name), *arguments, int(outputs_only), barrier=True)
         return h
 
-    def _linear(self, x: Rows, name: str, output: int, stride: int, *, add: bool, rows: int, grain: int,
-                barrier: bool) -> None:  # fmt: skip
+    def _linear(
+        self,
+        x: Rows,
+        name: str,
+        output: int,
+        stride: int,
+        *,
+        barrier: bool,
+        add: bool = False,
+        rows: int = STEP_ROWS,
+        grain: int = _LAYER_GRAIN,
+    ) -> None:
         tensor = self._tensor(name)
         num_outputs, num_inputs = tensor.shape
         if num_inputs != x.size:
             raise WeightsError(f"{name} takes {num_inputs} inputs, not {x.size}")
-        source = x.quantised if tensor.kind in LAYOUTS else x.floats
         self._add(
-            ops.LINEAR[tensor.kind], tensor, num_inputs, -(-num_outputs // 16), source, output, stride,
-            self._vector_address(name + "_bias"), int(add), self._unpacked, self._unpack_bytes, grain,
-            rows, barrier=barrier,
-        )  # fmt: skip
+            ops.LINEAR[tensor.kind],
+            tensor,
+            num_inputs,
+            -(-num_outputs // 16),
+            x.quantised if tensor.kind in LAYOUTS else x.floats,
+            output,
+            stride,
+            self._vector_address(name + "_bias"),
+            int(add),
+            self._unpacked,
+            self._unpack_bytes,
+            grain,
+            rows,
+            barrier=barrier,
+        )
 
     def linear_each(self, x: Rows, names: Sequence[str]) -> list[Rows]:
         """Apply several layers to the same rows; the results have buffers of their own."""
@@ -203,33 +227,58 @@ class Graph:
                 slots.append(self._new_rows(size, floats=True, quantised=False))
             result = slots[index]
             last = index == len(names) - 1
-            self._linear(
-                x, name, result.floats, size * 4, add=False, rows=STEP_ROWS, grain=_LAYER_GRAIN, barrier=last
-            )
+            self._linear(x, name, result.floats, size * 4, barrier=last)
             results.append(result)
         return results
 
     def add_linear(self, x: Rows, h: Rows, name: str) -> None:
-        """x = x + linear(h)."""
-        self._linear(
-            h, name, x.floats, x.size * 4, add=True, rows=STEP_ROWS, grain=_LAYER_GRAIN, barrier=True
-        )
+        """Add linear(h) to x."""
+        self._linear(h, name, x.floats, x.size * 4, add=True, barrier=True)
 
     def attention(self, layer: int, q: Rows, k: Rows, v: Rows, *, q_norm: str, k_norm: str) -> Rows:
-        """Rotate, store keys and values in the cache, attend; the norms are applied where the model has them."""
+        """Rotate, store in the cache, attend; the norms are applied where the model has them."""
         config, o = self.config, self._attended
+        rotate, attend = ops.rotate, ops.attention
+        if self._single_cache:
+            rotate, attend = ops.rotate_single, ops.attention_single
+        layer_offset = layer * self._layer_bytes
         self._add(
-            ops.rotate_single if self._single_cache else ops.rotate, None, q.floats, k.floats, v.floats, config.num_heads, config.num_kv_heads,
-            config.head_dim, len(self._frequencies), self._table, layer * self._layer_bytes,
-            self._vector_address(q_norm), self._vector_address(k_norm), config.norm_eps_bits,
-            q.size * 4, k.size * 4, v.size * 4, barrier=True,
-        )  # fmt: skip
+            rotate,
+            None,
+            q.floats,
+            k.floats,
+            v.floats,
+            config.num_heads,
+            config.num_kv_heads,
+            config.head_dim,
+            len(self._frequencies),
+            self._table,
+            layer_offset,
+            self._vector_address(q_norm),
+            self._vector_address(k_norm),
+            config.norm_eps_bits,
+            q.size * 4,
+            k.size * 4,
+            v.size * 4,
+            barrier=True,
+        )
         self._add(
-            ops.attention_single if self._single_cache else ops.attention, None, q.floats, o.floats, config.num_kv_heads,
-            config.num_heads // config.num_kv_heads, config.head_dim, layer * self._layer_bytes,
-            self._attention_scratch, self._attention_bytes, o.size * 4, barrier=True,
-        )  # fmt: skip
-        self._add(ops.quantise, None, 0, o.size, o.floats, 0, o.quantised, STEP_ROWS, barrier=True)
+            attend,
+            None,
+            q.floats,
+            o.floats,
+            config.num_kv_heads,
+            config.num_heads // config.num_kv_heads,
+            config.head_dim,
+            layer_offset,
+            self._attention_scratch,
+            self._attention_bytes,
+            o.size * 4,
+            barrier=True,
+        )
+        if o.quantised:
+            arguments = (o.size, o.floats, 0, o.quantised, STEP_ROWS)
+            self._add(ops.quantise, None, 0, *arguments, barrier=True)
         return o
 
     def silu_mul(self, gate: Rows, up: Rows) -> Rows:
@@ -241,8 +290,12 @@ class Graph:
 
     def head(self, h: Rows, name: str) -> None:
         """Compute logits of the rows that want them."""
-        stride = self.logits.strides[0]
         self._linear(
-            h, name, address_of(self.logits), stride, add=False, rows=STEP_NUM_OUTPUTS,
-            grain=_HEAD_GRAIN, barrier=True,
-        )  # fmt: skip
+            h,
+            name,
+            address_of(self.logits),
+            self.logits.strides[0],
+            rows=STEP_NUM_OUTPUTS,
+            grain=_HEAD_GRAIN,
+            barrier=True,
+        )

@@ -1,8 +1,9 @@
 """Writing a plain VQF file, extent by extent.
 
 The plan says what comes and how long it is, so the manifest's length and every offset are known
-before the first tensor; its roots are filled in at the end. Memory holds one tensor and 32 bytes
-for every MiB of the extent that is being written. One input gives one sequence of bytes.
+before the first tensor; its roots are filled in at the end. Memory holds one buffer of the source
+and 32 bytes for every MiB of the extent that is being written. One input gives one sequence of
+bytes.
 """
 
 from __future__ import annotations
@@ -50,10 +51,11 @@ def write_vqf(
         tokenizer_config: special ids.
         plan: the extents in file order, each tensor with name, kind and shape, as FORMAT.md section
             4 wants them.
-        source: called once for each extent with its name, in file order; yields one contiguous
-            buffer for each tensor in the order of the plan, in panel layout
-            (`engine.vqf.panels.pack`), or the bytes of an extent without tensors. A buffer is not
-            used after the next one is asked for.
+        source: called once for each extent with its name, in file order; yields the
+            tensors in the order of the plan, in panel layout (`engine.vqf.panels.pack`), or the
+            bytes of an extent without tensors; each in one contiguous buffer or in several, of
+            which none reaches beyond its tensor. A buffer is not used after the next one is asked
+            for.
         force: replace a regular file that is there.
         progress: called with the bytes of the data area that are done, and all of them.
 
@@ -120,15 +122,17 @@ def _write_extent(
 
     parts = [(tensor.name, tensor.offset_bytes, tensor.length_bytes) for tensor in extent.tensors]
     for name, offset, length in parts or [(extent.name, 0, extent.length_bytes)]:
-        data = next(buffers, None)
-        if data is None:
-            raise ConversionError(f"{name} is missing: its source ended before it")
-        view = memoryview(data)
-        if view.nbytes != length:
-            raise ConversionError(f"{name} has {view.nbytes} bytes and was planned with {length}")
         put(bytes(offset - position))
-        put(view)
-        del data, view  # before the source makes the next one
+        end = offset + length
+        while position < end:
+            data = next(buffers, None)
+            if data is None:
+                raise ConversionError(f"{name} is missing {end - position} of {length} bytes")
+            size = position - offset + memoryview(data).nbytes
+            if size > length:
+                raise ConversionError(f"{name} has {size} bytes and was planned with {length}")
+            put(data)
+            del data  # before the source makes the next one
     put(bytes(extent.size_bytes - position))
     if next(buffers, None) is not None:
         raise ConversionError(f"the source of extent {extent.name} has more than was planned")

@@ -1,0 +1,121 @@
+"""What the trace costs on a wide model: measured on few layers of an 8B shape, stated for all 32.
+
+Time grows linearly with the layers, so a model of one layer and one of N give the cost of a layer
+and of what surrounds the layers (embedding, head), each with and without the trace.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from typing import NamedTuple
+
+from appliance.bench.cases import Case
+from appliance.bench.child import Child
+from appliance.bench.machine import load_average, machine_facts
+from appliance.bench.synthetic import LAYERS_8B
+
+
+class WidthRow(NamedTuple):
+    """Milliseconds of one case: a layer and the rest, without and with the trace."""
+
+    case: Case
+    threads: int
+    layer_ms: float
+    rest_ms: float
+    traced_layer_ms: float
+    traced_rest_ms: float
+
+    def total_ms(self, layers: int, *, trace: bool) -> float:
+        """Return the time with so many layers."""
+        if trace:
+            return self.traced_rest_ms + layers * self.traced_layer_ms
+        return self.rest_ms + layers * self.layer_ms
+
+    @property
+    def trace_cost(self) -> float:
+        """Share of time that the trace adds with all layers of the shape."""
+        return self.total_ms(LAYERS_8B, trace=True) / self.total_ms(LAYERS_8B, trace=False) - 1
+
+
+class WidthResults(NamedTuple):
+    """What was measured, and on what."""
+
+    kind: str
+    num_layers: int
+    engine: dict[str, object]
+    rows: list[WidthRow]
+
+    def as_json(self) -> dict[str, object]:
+        """Return the evidence."""
+        return {
+            "schema": "windhover-bench-width/1",
+            "machine": machine_facts(),
+            "load_average": load_average(),
+            "shape": {"like": "8b", "kind": self.kind, "measured_layers": [1, self.num_layers]},
+            "engine": self.engine,
+            "rows": [
+                {
+                    "phase": row.case.phase,
+                    "tokens": row.case.tokens,
+                    "depth_tokens": row.case.depth,
+                    "threads": row.threads,
+                    "layer_ms": row.layer_ms,
+                    "rest_ms": row.rest_ms,
+                    "traced_layer_ms": row.traced_layer_ms,
+                    "traced_rest_ms": row.traced_rest_ms,
+                    "trace_cost_32_layers": row.trace_cost,
+                }
+                for row in self.rows
+            ],
+        }
+
+
+def measure_width(
+    num_layers: int,
+    kind: str,
+    cases: Sequence[Case],
+    threads: Sequence[int],
+    rounds: int,
+    progress: Callable[[int, int], None],
+) -> WidthResults:
+    """Measure one layer against `num_layers` of the 8B shape.
+
+    Args:
+        num_layers: at least 2.
+        kind: of all matrices, one of `appliance.bench.synthetic.KINDS`.
+        cases: what to measure.
+        threads: numbers of threads to measure with.
+        rounds: how often.
+        progress: called with the number of steps that are done, and of all steps.
+    """
+    rows: list[WidthRow] = []
+    engine: dict[str, object] = {}
+    total = len(threads) * rounds * len(cases)
+    for count in threads:
+        settings = {"kind": kind, "threads": count, "max_positions": max(c.end for c in cases)}
+        with ExitStack() as stack:
+            few = stack.enter_context(Child({**settings, "num_layers": 1}))
+            many = stack.enter_context(Child({**settings, "num_layers": num_layers}))
+            engine = many.facts
+            times: dict[Case, list[list[float]]] = {case: [] for case in cases}
+            for _ in range(rounds):
+                for case in cases:
+                    times[case].append(
+                        [
+                            case.tokens / child.rate(case, trace=trace) * 1e3
+                            for trace in (False, True)
+                            for child in (few, many)
+                        ]
+                    )
+                    progress(sum(map(len, times.values())) + len(rows) * rounds, total)
+            rows += [_fit(case, count, num_layers, measured) for case, measured in times.items()]
+    return WidthResults(kind, num_layers, engine, rows)
+
+
+def _fit(case: Case, threads: int, num_layers: int, rounds: list[list[float]]) -> WidthRow:
+    few, many, traced_few, traced_many = (statistics.median(t) for t in zip(*rounds, strict=True))
+    layer = (many - few) / (num_layers - 1)
+    traced_layer = (traced_many - traced_few) / (num_layers - 1)
+    return WidthRow(case, threads, layer, few - layer, traced_layer, traced_few - traced_layer)

@@ -1,0 +1,1 @@
+"""The command `windhover`: one file per subcommand, one table of exit codes."""

@@ -1,0 +1,137 @@
+"""From an exception to one clear line and an exit code that a script can trust.
+
+exit 0      done
+exit 1      the thing that was checked is bad: FormatError, WeightsError, ConversionError,
+            NonFiniteError, InvalidProofError
+exit 2      usage, or an input that cannot be read or served: usage errors, OSError,
+            UnsupportedError, ConfigError, ContextLengthError, TemplateError, SamplingError,
+            UnsupportedCpuError, a package that is not installed
+exit 3      incomplete, neither good nor bad: WeightsUncheckedError, CancelledError, a full disk or
+            a limit on file sizes, too little memory
+exit 70     a defect of this program: every other exception
+exit 130    interrupted from the keyboard
+exit 141    whoever read the output went away
+
+"Did not verify" (1) and "could not be checked" (3) are kept apart. An error class that the table
+below does not name is a defect (70), so that a new one gets its row on purpose. Where the operating
+system is the cause of a ConversionError, its code is that of the OSError: the source is not bad.
+"""
+
+from __future__ import annotations
+
+import errno
+from typing import NamedTuple
+
+import click
+
+from crypto import errors as crypto_errors
+from engine import errors as engine_errors
+
+EXIT_BAD = 1
+EXIT_USAGE = 2
+EXIT_INCOMPLETE = 3
+EXIT_DEFECT = 70
+EXIT_INTERRUPTED = 130
+EXIT_BROKEN_PIPE = 141
+
+EXITS: dict[type[Exception], int] = {
+    crypto_errors.FormatError: EXIT_BAD,
+    crypto_errors.InvalidProofError: EXIT_BAD,
+    engine_errors.FormatError: EXIT_BAD,
+    engine_errors.WeightsError: EXIT_BAD,
+    engine_errors.ConversionError: EXIT_BAD,
+    engine_errors.NonFiniteError: EXIT_BAD,
+    engine_errors.UnsupportedError: EXIT_USAGE,
+    engine_errors.ConfigError: EXIT_USAGE,
+    engine_errors.ContextLengthError: EXIT_USAGE,
+    engine_errors.TemplateError: EXIT_USAGE,
+    engine_errors.SamplingError: EXIT_USAGE,
+    engine_errors.UnsupportedCpuError: EXIT_USAGE,
+    engine_errors.WeightsUncheckedError: EXIT_INCOMPLETE,
+    engine_errors.CancelledError: EXIT_INCOMPLETE,
+}
+
+OPTIONAL_PACKAGES = {"safetensors": "convert", "matplotlib": "plots"}
+"""Packages that an extra of pyproject.toml brings, and the name of that extra."""
+
+_NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+
+
+class Failure(NamedTuple):
+    """How a run failed: the exit code, the kind of error and one line for a person.
+
+    `rule` and `offset` say which rule of the weight format was broken and at which byte; only a
+    FormatError has them.
+    """
+
+    exit_code: int
+    kind: str
+    message: str
+    rule: str | None = None
+    offset: int | None = None
+
+    def as_json(self) -> dict[str, object]:
+        """Return the object that `--json` prints in place of a result."""
+        value: dict[str, object] = {
+            "error": self.message,
+            "kind": self.kind,
+            "exit_code": self.exit_code,
+        }
+        if self.rule is not None:
+            value.update(rule=self.rule, offset=self.offset)
+        return value
+
+
+def describe(error: BaseException) -> Failure:
+    """Map an exception to its exit code and its line (the table above).
+
+    Args:
+        error: What ended the command.
+
+    Returns:
+        The failure; its message is a single line.
+    """
+    kind = type(error).__name__
+    if isinstance(error, KeyboardInterrupt | click.Abort):
+        return Failure(EXIT_INTERRUPTED, "Interrupted", "interrupted")
+    if isinstance(error, click.ClickException):
+        return Failure(EXIT_USAGE, "UsageError", _describe_click_error(error))
+    if isinstance(error, engine_errors.FormatError):
+        return Failure(EXIT_BAD, kind, _one_line(str(error)), error.rule, error.offset)
+    if isinstance(error, engine_errors.ConversionError) and isinstance(error.__cause__, OSError):
+        return Failure(_os_exit(error.__cause__), kind, _one_line(str(error)))
+    for error_class, exit_code in EXITS.items():
+        if isinstance(error, error_class):
+            return Failure(exit_code, kind, _one_line(str(error)))
+    if isinstance(error, BrokenPipeError):
+        return Failure(EXIT_BROKEN_PIPE, kind, "the reader of the output went away")
+    if isinstance(error, OSError):
+        return Failure(_os_exit(error), kind, _describe_os_error(error))
+    if isinstance(error, MemoryError):
+        return Failure(EXIT_INCOMPLETE, kind, "not enough memory")
+    if isinstance(error, ModuleNotFoundError) and error.name in OPTIONAL_PACKAGES:
+        extra = OPTIONAL_PACKAGES[error.name]
+        message = f"this needs the package {error.name}: install windhover[{extra}]"
+        return Failure(EXIT_USAGE, "MissingPackage", message)
+    hint = "run `windhover --debug ...` for the traceback"
+    return Failure(EXIT_DEFECT, kind, _one_line(f"internal error: {kind}: {error} ({hint})"))
+
+
+def _os_exit(error: OSError) -> int:
+    return EXIT_INCOMPLETE if error.errno in _NO_ROOM else EXIT_USAGE
+
+
+def _describe_click_error(error: click.ClickException) -> str:
+    message = _one_line(error.format_message()).rstrip(".")
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    return message if context is None else f"{message} (see `{context.command_path} --help`)"
+
+
+def _describe_os_error(error: OSError) -> str:
+    reason = error.strerror or str(error) or type(error).__name__
+    named = [str(name) for name in (error.filename, error.filename2) if name is not None]
+    return _one_line(": ".join([" -> ".join(named), reason] if named else [reason]))
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())

@@ -1,0 +1,1 @@
+"""Choosing the next token from logits: a pure function (NUMERICS 7)."""

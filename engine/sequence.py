@@ -1,0 +1,162 @@
+"""One sequence: what was asked, what has been generated, and why it ended."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+from enum import Enum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.errors import ConfigError, ContextLengthError, EngineError
+from engine.kv.cache import SequenceCache
+from engine.sampling.choice import Choice
+from engine.sampling.parameters import SamplingParameters
+from engine.sampling.sampler import Sampler
+from engine.trace import Trace
+
+
+class FinishReason(Enum):
+    """Why a sequence ended."""
+
+    STOP = "stop"
+    LENGTH = "length"
+    CANCELLED = "cancelled"
+    ERROR = "error"
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What to generate.
+
+    prompt_ids: at least one id. max_tokens: at least 1. eos_ids: ids that end the answer.
+    trace: whether to hash the residual stream (NUMERICS N11).
+    """
+
+    prompt_ids: tuple[int, ...]
+    max_tokens: int
+    sampling: SamplingParameters = field(default_factory=SamplingParameters)
+    eos_ids: tuple[int, ...] = ()
+    trace: bool = True
+
+    def check(self, context_tokens: int, vocab_size: int) -> None:
+        """Refuse what a model cannot compute.
+
+        Raises:
+            ConfigError: no prompt, an id outside the vocabulary, or no token asked for.
+            ContextLengthError: prompt and answer together are longer than the context.
+        """
+        if not self.prompt_ids:
+            raise ConfigError("a prompt needs at least one token")
+        if self.max_tokens < 1:
+            raise ConfigError("max_tokens must be at least 1")
+        if len(self.prompt_ids) + self.max_tokens > context_tokens:
+            raise ContextLengthError(len(self.prompt_ids), self.max_tokens, context_tokens)
+        if min(self.prompt_ids) < 0 or max(self.prompt_ids) >= vocab_size:
+            raise ConfigError("an id of the prompt is outside the vocabulary")
+
+    @property
+    def num_positions(self) -> int:
+        """Positions to compute at most: all but that of the last output token."""
+        return len(self.prompt_ids) + self.max_tokens - 1
+
+
+class Sequence:
+    """A request on its way through the scheduler. `cancel` may be called from any thread."""
+
+    def __init__(
+        self, request: Request, cache: SequenceCache, sampler: Sampler, num_layers: int
+    ) -> None:
+        """Start before the first prompt token."""
+        self.request = request
+        self.cache = cache
+        self.sampler = sampler
+        self.trace = Trace(num_layers) if request.trace else None
+        self.choices: list[Choice] = []
+        self.output_ids: list[int] = []
+        self.finish_reason: FinishReason | None = None
+        self.error: EngineError | None = None
+        self._prompt = np.array(request.prompt_ids, np.int32)
+        self._cancelled = threading.Event()
+
+    @property
+    def num_prompt_tokens(self) -> int:
+        """Length of the prompt."""
+        return len(self._prompt)
+
+    @property
+    def is_prefilling(self) -> bool:
+        """Whether prompt tokens are still to be computed."""
+        return self.cache.num_positions < len(self._prompt)
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether nothing more will be generated."""
+        return self.finish_reason is not None
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether somebody asked to end it."""
+        return self._cancelled.is_set()
+
+    def cancel(self) -> None:
+        """Ask for the end: the scheduler ends the sequence when it next looks at it."""
+        self._cancelled.set()
+
+    def next_ids(self, limit: int) -> NDArray[np.int32]:
+        """Return the ids to compute next: up to `limit` of the prompt, or the newest output id."""
+        if self.is_prefilling:
+            start = self.cache.num_positions
+            return self._prompt[start : start + limit]
+        return np.array(self.output_ids[-1:], np.int32)
+
+    def accept(
+        self, logits: NDArray[np.float32] | None, residuals: NDArray[np.float32] | None
+    ) -> Choice | None:
+        """Take what a step computed: choose the next token, hash the step's positions.
+
+        Args:
+            logits: float32[vocab] of the last position; None while the prompt is not finished.
+            residuals: float32[L + 1, n, hidden] of the n positions; None if nobody traces.
+
+        Raises:
+            NonFiniteError: a logit is not finite; nothing of the step is hashed (NUMERICS N12).
+            SamplingError: no token can be chosen.
+        """
+        choice = None
+        if logits is not None:
+            position = self.num_prompt_tokens + len(self.output_ids)
+            prompt_ids = self.request.prompt_ids
+            choice = self.sampler.sample(logits, prompt_ids, self.output_ids, position)
+        if self.trace is not None and residuals is not None:
+            self.cache.keep_trace_roots(self.trace.append(residuals))
+        if choice is not None:
+            self.choices.append(choice)
+            self.output_ids.append(choice.id)
+            if choice.id in self.request.eos_ids:
+                self.finish(FinishReason.STOP)
+            elif len(self.output_ids) >= self.request.max_tokens:
+                self.finish(FinishReason.LENGTH)
+        return choice
+
+    def stop(self) -> None:
+        """End the sequence at a stop string that its newest token completed.
+
+        That token may have been the last one asked for: the stop string is then the reason all the
+        same.
+        """
+        if self.finish_reason is FinishReason.LENGTH:
+            self.finish_reason = FinishReason.STOP
+        self.finish(FinishReason.STOP)
+
+    def finish(self, reason: FinishReason, error: EngineError | None = None) -> None:
+        """End the sequence and give its cache back; the first reason given stays."""
+        if self.finish_reason is None:
+            self.finish_reason, self.error = reason, error
+            self.cache.release()
+
+    @property
+    def trace_root(self) -> bytes | None:
+        """The trace root over all positions computed; None without a trace."""
+        return None if self.trace is None else self.trace.root()

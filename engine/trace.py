@@ -1,0 +1,44 @@
+"""The trace of one sequence: what an auditor recomputes to check an answer (NUMERICS N11)."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crypto.frontier_array import FrontierArray
+from crypto.merkle import LEAF_PREFIX, leaf_hash, root
+from crypto.sm3_rows import hash_rows
+from engine.kernels.cache_number import BLOCK_POSITIONS
+
+
+class Trace:
+    """One Merkle frontier a layer over the residual stream, and the root over the layers.
+
+    Letters: L layers, n positions.
+    """
+
+    def __init__(self, num_layers: int) -> None:
+        """Start without positions."""
+        self._frontiers = FrontierArray(num_layers + 1, block_leaves=BLOCK_POSITIONS)
+
+    @property
+    def num_positions(self) -> int:
+        """Positions hashed so far."""
+        return self._frontiers.size
+
+    def append(self, residuals: NDArray[np.float32]) -> NDArray[np.uint8]:
+        """Hash the next n positions.
+
+        Args:
+            residuals: float32[L + 1, n, hidden], x(t, l); finite.
+
+        Returns:
+            uint8[L + 1, m, 32]: the subtree roots of the m cache blocks that this completes.
+        """
+        columns, positions, width = residuals.shape
+        leaves = hash_rows(LEAF_PREFIX, residuals.reshape(columns * positions, width))
+        return self._frontiers.append(leaves.reshape(columns, positions, -1))
+
+    def root(self) -> bytes:
+        """Return the trace root over the positions so far."""
+        return root([leaf_hash(layer_root.tobytes()) for layer_root in self._frontiers.roots()])

@@ -1,0 +1,103 @@
+"""Every exception has its exit code and one line."""
+
+from __future__ import annotations
+
+import errno
+
+import click
+import pytest
+
+from appliance.cli.errors import EXITS, Failure, describe
+from crypto import errors as crypto_errors
+from engine import errors
+
+
+def test_every_error_class_has_a_row() -> None:
+    engine_classes = set(errors.EngineError.__subclasses__())
+    crypto_classes = set(crypto_errors.CryptoError.__subclasses__())
+    assert set(EXITS) == engine_classes | crypto_classes
+
+
+@pytest.mark.parametrize(
+    ("number", "exit_code"),
+    [(errno.ENOSPC, 3), (errno.EDQUOT, 3), (errno.EFBIG, 3), (errno.EROFS, 2)],
+)
+def test_a_conversion_that_the_disk_ended_is_not_a_bad_source(number: int, exit_code: int) -> None:
+    error = errors.ConversionError("out.vqf cannot be written: reason")
+    error.__cause__ = OSError(number, "reason")
+    assert describe(error).exit_code == exit_code
+
+
+@pytest.mark.parametrize(
+    ("error", "exit_code", "message"),
+    [
+        (
+            errors.FormatError("R7", 96, "chunk count is wrong"),
+            1,
+            "chunk count is wrong (rule R7, offset 96)",
+        ),
+        (errors.WeightsError("extent layers.0"), 1, "extent layers.0"),
+        (errors.ConversionError("tensor\nblk.0 is cut off"), 1, "tensor blk.0 is cut off"),
+        (errors.NonFiniteError("layer 3"), 1, "layer 3"),
+        (errors.UnsupportedError("architecture mamba"), 2, "architecture mamba"),
+        (errors.ConfigError("threads"), 2, "threads"),
+        (
+            errors.ContextLengthError(2000, 100, 2048),
+            2,
+            "the prompt has 2000 tokens and 100 were asked for; the context holds 2048",
+        ),
+        (errors.UnsupportedCpuError("no AVX2"), 2, "no AVX2"),
+        (errors.WeightsUncheckedError("changed while read"), 3, "changed while read"),
+        (
+            FileNotFoundError(errno.ENOENT, "No such file or directory", "a.vqf"),
+            2,
+            "a.vqf: No such file or directory",
+        ),
+        (
+            PermissionError(errno.EACCES, "Permission denied", "a", None, "b"),
+            2,
+            "a -> b: Permission denied",
+        ),
+        (
+            OSError(errno.ENOSPC, "No space left on device", "out.vqf"),
+            3,
+            "out.vqf: No space left on device",
+        ),
+        (OSError("short read"), 2, "short read"),
+        (MemoryError(), 3, "not enough memory"),
+        (BrokenPipeError(), 141, "the reader of the output went away"),
+        (KeyboardInterrupt(), 130, "interrupted"),
+        (click.Abort(), 130, "interrupted"),
+        (click.BadParameter("must be positive."), 2, "Invalid value: must be positive"),
+        (
+            ModuleNotFoundError("No module", name="safetensors"),
+            2,
+            "this needs the package safetensors: install windhover[convert]",
+        ),
+    ],
+)
+def test_exit_code_and_line(error: BaseException, exit_code: int, message: str) -> None:
+    failure = describe(error)
+    assert (failure.exit_code, failure.message) == (exit_code, message)
+
+
+@pytest.mark.parametrize(
+    "error", [TypeError("x"), errors.EngineError("x"), ModuleNotFoundError("x", name="y")]
+)
+def test_what_is_not_in_the_table_is_a_defect(error: Exception) -> None:
+    failure = describe(error)
+    assert failure.exit_code == 70
+    assert failure.message.startswith(f"internal error: {type(error).__name__}: ")
+    assert "--debug" in failure.message
+
+
+def test_json_names_the_broken_rule() -> None:
+    failure = describe(errors.FormatError("R7", 96, "bad"))
+    assert failure.as_json() == {
+        "error": "bad (rule R7, offset 96)",
+        "kind": "FormatError",
+        "exit_code": 1,
+        "rule": "R7",
+        "offset": 96,
+    }
+    assert Failure(2, "OSError", "m").as_json() == {"error": "m", "kind": "OSError", "exit_code": 2}
