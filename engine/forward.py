@@ -165,15 +165,10 @@ class Engine:
         found = []
         start = 0
         for piece in pieces:
-            bad = np.flatnonzero(errors[start : start + len(piece.ids)])
-            position = piece.cache.num_positions
-            found.append(
-                NonFiniteError(f"a value at position {position + int(bad[0])} is not finite")
-                if len(bad)
-                else None
-            )
+            stop = start + len(piece.ids)
+            found.append(_error(piece) if errors[start:stop].any() else None)
             piece.cache.advance(len(piece.ids))
-            start += len(piece.ids)
+            start = stop
         return StepResult(self._graph.logits[:num_logits], residuals, tuple(found))
 
     def _check_step(self, pieces: Sequence[Piece]) -> NDArray[np.int32]:
@@ -229,6 +224,7 @@ class Engine:
         step[layout.STEP_OUTPUT_ROWS] = address_of(outputs)
         step[layout.STEP_BASES] = address_of(self._weights.bases)
         step[layout.STEP_ERRORS] = address_of(errors)
+        step[layout.STEP_PRIVATE] = int(len(ids) == 1)
         step[layout.STEP_TRACE] = 0 if residuals is None else address_of(residuals)
         self._pool.run(self._program, step)
         return errors
@@ -254,6 +250,14 @@ class Engine:
             end += len(piece.ids)
             rows.extend(range(end - piece.num_logits, end))
         return np.array(rows, np.int32)
+
+
+def _error(piece: Piece) -> NonFiniteError:
+    """Name a piece's positions; kernels may mark earlier ones in it than the first bad one."""
+    first = piece.cache.num_positions
+    return NonFiniteError(
+        f"a value of positions {first} to {first + len(piece.ids) - 1} is not finite"
+    )
 
 
 def _check_settings(**settings: int) -> None:

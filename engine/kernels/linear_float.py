@@ -14,6 +14,7 @@ from engine.kernels.linear_integer import (
     OUTPUT_STRIDE,
     PANELS,
     ROWS,
+    own_row,
 )
 from engine.kernels.program import argument, grab, weights_address
 from engine.kernels.simd import F16, F32, F32X16, I16, I32X16, Code, Val, vec
@@ -33,10 +34,17 @@ def widen(code: Code, kind: str, address: Val, lanes: int = 16) -> Val:
 
 
 def _tile(
-    code: Code, kind: str, instruction: Val, panel_address: Val, rows: int, first: Val, panel: Val
+    code: Code,
+    kind: str,
+    instruction: Val,
+    panel_address: Val,
+    activations: Val,
+    rows: int,
+    first: Val,
+    panel: Val,
 ) -> None:
     inputs = argument(code, instruction, INPUTS)
-    start = argument(code, instruction, ACTIVATIONS) + first * (inputs * 4)
+    start = activations + first * (inputs * 4)
     sums = [code.var(code.const(F32X16, 0.0)) for _ in range(rows)]
     with code.loop(0, inputs) as k:
         weights = widen(code, kind, panel_address + k * (16 * WEIGHT_BYTES[kind]))
@@ -54,17 +62,19 @@ def _tile(
         code.store(total.get(), address)
 
 
-def emit_linear(code: Code, kind: str, instruction: Val, step: Val, _thread: Val) -> None:
+def emit_linear(code: Code, kind: str, instruction: Val, step: Val, thread: Val) -> None:
     """Emit the kernel of one float kind; arguments as in `linear_integer`, activations f32."""
     weights = weights_address(code, instruction, step)
     rows = code.word(step + argument(code, instruction, ROWS) * 8, 0)
     panels, inputs = argument(code, instruction, PANELS), argument(code, instruction, INPUTS)
     panel_bytes = inputs * (16 * WEIGHT_BYTES[kind])
+    activations = argument(code, instruction, ACTIVATIONS)
+    activations = activations + own_row(code, step, thread, inputs * 4)
     with grab(code, instruction, panels, argument(code, instruction, GRAIN)) as (begin, end):
         with code.loop(begin, end) as panel:
             address = weights + panel * panel_bytes
             full = (rows // _ROWS_IN_TILE) * _ROWS_IN_TILE
             with code.loop(0, full, _ROWS_IN_TILE) as first:
-                _tile(code, kind, instruction, address, _ROWS_IN_TILE, first, panel)
+                _tile(code, kind, instruction, address, activations, _ROWS_IN_TILE, first, panel)
             with code.loop(full, rows) as first:
-                _tile(code, kind, instruction, address, 1, first, panel)
+                _tile(code, kind, instruction, address, activations, 1, first, panel)

@@ -16,7 +16,7 @@ from typing import Final
 from engine.kernels import layouts
 from engine.kernels.dot import DOT
 from engine.kernels.layouts import Layout
-from engine.kernels.program import argument, grab, weights_address
+from engine.kernels.program import STEP_PRIVATE, argument, grab, weights_address
 from engine.kernels.simd import F32, I32, Code, Val, Var, vec
 
 ACTIVATION_BYTES: Final = 48
@@ -149,10 +149,16 @@ def _store(code: Code, instruction: Val, sums: list[list[Var]], first_row: Val, 
             code.store(total.get(), address)
 
 
-def _one_row(code: Code, layout: Layout, instruction: Val, weights: Val, panel: Val) -> None:
+def own_row(code: Code, step: Val, thread: Val, row_bytes: Val) -> Val:
+    """Return the offset of the only activation row: in a private step each thread has its own."""
+    return code.word(step, STEP_PRIVATE) * thread * row_bytes
+
+
+def _one_row(
+    code: Code, layout: Layout, instruction: Val, weights: Val, activations: Val, panel: Val
+) -> None:
     """Emit one panel for a single activation row, straight from the packed weights."""
     inputs = argument(code, instruction, INPUTS)
-    activations = argument(code, instruction, ACTIVATIONS)
     panel_bytes = (inputs // layout.block_inputs) * layout.block_bytes
     sums = _new_sums(code, 1)
 
@@ -253,10 +259,12 @@ def emit_linear(code: Code, layout: Layout, instruction: Val, step: Val, thread:
         code, instruction, SCRATCH_STRIDE
     )
     panel_bytes = (inputs // layout.block_inputs) * layout.block_bytes
+    activations = argument(code, instruction, ACTIVATIONS)
+    activations = activations + own_row(code, step, thread, inputs // 32 * ACTIVATION_BYTES)
     with code.choose(rows.equals(1)) as (one, several):
         with one, grab(code, instruction, panels, grain) as (first, last):
             with code.loop(first, last) as panel:
-                _one_row(code, layout, instruction, weights, panel)
+                _one_row(code, layout, instruction, weights, activations, panel)
         with several, grab(code, instruction, panels, 1) as (first, last):
             with code.loop(first, last) as panel:
                 _unpack(code, layout, weights + panel * panel_bytes, inputs, scratch)

@@ -27,7 +27,14 @@ from engine.kernels.barrier import (
 )
 from engine.kernels.build import SIGNATURE, inline
 from engine.kernels.machine import set_float_control
-from engine.kernels.program import BARRIER, COUNTER, KERNEL, WORDS
+from engine.kernels.program import (
+    BARRIER,
+    COUNTER,
+    KERNEL,
+    STEP_PRIVATE,
+    UNLESS_PRIVATE,
+    WORDS,
+)
 from engine.kernels.simd import I32, I64, Code, Val
 
 # Words of the job: what the workers are to execute.
@@ -47,7 +54,9 @@ def _execute(code: Code, job: Val, thread: Val) -> None:
         address = code.word(instruction, KERNEL)
         function = code.builder.inttoptr(address.ir, function_type.as_pointer())
         code.builder.call(function, [instruction.ir, step.ir, thread.ir])
-        with code.when(code.word(instruction, BARRIER).differs(0)):
+        when = code.word(instruction, BARRIER)
+        skipped = when.equals(UNLESS_PRIVATE).select(code.word(step, STEP_PRIVATE), code.i64(0))
+        with code.when(when > skipped * UNLESS_PRIVATE):
             barrier(code, state, num_threads, spins)
     barrier(code, state, num_threads, spins)
 

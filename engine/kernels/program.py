@@ -4,12 +4,15 @@ A model file writes its forward pass as instructions once; a step then runs the 
 compiled code, so that no Python call stands between two operations. An instruction is 32 int64
 words:
 
-    0 address of the kernel    1 barrier after it (1) or not (0)    2 work counter    3 error flags
-    4 spare 5 index of the base address that is added to word 8 (0 is always address 0)       6, 7
-    spare 8.. arguments, their meaning is the kernel's
+    0 address of the kernel       1 barrier after it (NEVER, ALWAYS, UNLESS_PRIVATE)
+    2 work counter                5 index of the base address that is added to word 8
+    8.. arguments, their meaning is the kernel's
 
 Word 5 lets a layer's weights lie anywhere: the record holds an offset inside the extent, the
-step's table of bases says where the extent is now (residency).
+step's table of bases says where the extent is now (residency). Base 0 is address 0.
+
+A *private* step has a single row: operations on rows are then done by every thread for itself, and
+the barriers behind them fall away.
 """
 
 from __future__ import annotations
@@ -22,7 +25,7 @@ from engine.kernels.build import Kernel
 from engine.kernels.simd import Code, Val
 
 WORDS: Final = 32
-KERNEL, BARRIER, COUNTER, ERROR, BASE, ARGUMENTS = 0, 1, 2, 3, 5, 8
+KERNEL, BARRIER, COUNTER, BASE, ARGUMENTS = 0, 1, 2, 5, 8
 
 # Words of the step's table.
 STEP_ROWS: Final = 0
@@ -36,7 +39,11 @@ STEP_OUTPUT_ROWS: Final = 7
 STEP_BASES: Final = 8
 STEP_ERRORS: Final = 9
 STEP_TRACE: Final = 10
+STEP_PRIVATE: Final = 11
 STEP_WORDS: Final = 16
+
+# When all threads wait for each other after an instruction.
+NEVER, ALWAYS, UNLESS_PRIVATE = range(3)
 
 
 class Program:
@@ -51,17 +58,17 @@ class Program:
         """Return the number of instructions."""
         return len(self._rows)
 
-    def add(self, kernel: Kernel, *arguments: int, base: int = 0, barrier: bool = True) -> None:
+    def add(self, kernel: Kernel, *arguments: int, base: int = 0, barrier: int = ALWAYS) -> None:
         """Append one instruction.
 
         Args:
             kernel: what to run.
             arguments: its arguments, at most 24.
             base: index into the step's table of bases, added to the first argument when it runs.
-            barrier: whether all threads wait for each other after it.
+            barrier: when all threads wait for each other after it: NEVER, ALWAYS, UNLESS_PRIVATE.
         """
         row = [0] * WORDS
-        row[KERNEL], row[BARRIER], row[BASE] = kernel.address, int(barrier), base
+        row[KERNEL], row[BARRIER], row[BASE] = kernel.address, barrier, base
         row[ARGUMENTS : ARGUMENTS + len(arguments)] = [int(a) for a in arguments]
         if len(row) != WORDS:
             raise ValueError(f"{kernel.name}: too many arguments")

@@ -30,6 +30,7 @@ from engine.kernels.program import (
     STEP_ERRORS,
     STEP_IDS,
     STEP_OUTPUT_ROWS,
+    STEP_PRIVATE,
     STEP_ROWS,
     STEP_TRACE,
     argument,
@@ -103,70 +104,90 @@ def _grain(code: Code, rows: Val) -> Val:
     return (rows > 64).select(code.i64(4), code.i64(1))
 
 
-def emit_norm(code: Code, instruction: Val, step: Val, _thread: Val) -> None:
+def _each_row(
+    code: Code,
+    instruction: Val,
+    step: Val,
+    thread: Val,
+    rows: Val,
+    emit: Callable[[Val, Val], None],
+) -> None:
+    """Emit `emit(row, target row)` for all rows, shared by the threads.
+
+    In a private step, which has one row, every thread computes it for itself, into the target row
+    of its own number, and goes on without waiting for the others.
+    """
+    with code.choose(code.word(step, STEP_PRIVATE).differs(0)) as (private, shared):
+        with private, code.loop(0, rows) as row:
+            emit(row, thread)
+        with shared, grab(code, instruction, rows, _grain(code, rows)) as (begin, end):
+            with code.loop(begin, end) as row:
+                emit(row, row)
+
+
+def emit_norm(code: Code, instruction: Val, step: Val, thread: Val) -> None:
     """RMSNorm of rows (N8), all or those that GATHER lists, into f32 and int8."""
     size, weight = argument(code, instruction, SIZE), weights_address(code, instruction, step)
     rows = code.word(step + argument(code, instruction, ROWS) * 8, 0)
     gather, x = argument(code, instruction, GATHER), argument(code, instruction, INPUT)
-    with grab(code, instruction, rows, _grain(code, rows)) as (begin, end):
-        with code.loop(begin, end) as row:
-            source_row = code.var(row)
-            with code.when(gather.differs(0)):
-                listed = code.load(I32, code.word(step, STEP_OUTPUT_ROWS) + row * 4, align=4)
-                source_row.set(listed.sext(I64))
-            start = x + source_row.get() * size * 4
-            sums = code.var(code.const(F32X16, 0.0))
-            with code.loop(0, size, 16) as k:
-                values = code.load(F32X16, start + k * 4)
-                sums.set(sums.get() + values * values)
-            epsilon = argument(code, instruction, EPSILON).trunc(I32).bitcast(F32)
-            mean = fold_sum(code, sums.get()) / size.to_float(F32)
-            r = (code.const(F32, 1.0) / code.sqrt(mean + epsilon)).splat(16)
 
-            def normalised(k: Val, start: Val = start, r: Val = r) -> tuple[Val, Val]:
-                return (
-                    (code.load(F32X16, start + k * 4) * r) * code.load(F32X16, weight + k * 4),
-                    (code.load(F32X16, start + k * 4 + 64) * r)
-                    * code.load(F32X16, weight + k * 4 + 64),
-                )
+    def emit(row: Val, target: Val) -> None:
+        source_row = code.var(row)
+        with code.when(gather.differs(0)):
+            listed = code.load(I32, code.word(step, STEP_OUTPUT_ROWS) + row * 4, align=4)
+            source_row.set(listed.sext(I64))
+        start = x + source_row.get() * size * 4
+        sums = code.var(code.const(F32X16, 0.0))
+        with code.loop(0, size, 16) as k:
+            values = code.load(F32X16, start + k * 4)
+            sums.set(sums.get() + values * values)
+        epsilon = argument(code, instruction, EPSILON).trunc(I32).bitcast(F32)
+        mean = fold_sum(code, sums.get()) / size.to_float(F32)
+        r = (code.const(F32, 1.0) / code.sqrt(mean + epsilon)).splat(16)
 
-            _write_row(code, instruction, step, row, source_row.get(), normalised)
+        def normalised(k: Val) -> tuple[Val, Val]:
+            low, high = k * 4, k * 4 + 64
+            return (
+                (code.load(F32X16, start + low) * r) * code.load(F32X16, weight + low),
+                (code.load(F32X16, start + high) * r) * code.load(F32X16, weight + high),
+            )
+
+        _write_row(code, instruction, step, target, source_row.get(), normalised)
+
+    _each_row(code, instruction, step, thread, rows, emit)
 
 
-def emit_quantise(code: Code, instruction: Val, step: Val, _thread: Val) -> None:
+def emit_quantise(code: Code, instruction: Val, step: Val, thread: Val) -> None:
     """Int8 activations of f32 rows (N3)."""
     size, x = argument(code, instruction, SIZE), argument(code, instruction, INPUT)
-    rows = code.word(step, STEP_ROWS)
-    with grab(code, instruction, rows, _grain(code, rows)) as (begin, end):
-        with code.loop(begin, end) as row:
 
-            def loaded(k: Val, row: Val = row) -> tuple[Val, Val]:
-                address = x + (row * size + k) * 4
-                return code.load(F32X16, address), code.load(F32X16, address + 64)
+    def emit(row: Val, target: Val) -> None:
+        def loaded(k: Val) -> tuple[Val, Val]:
+            address = x + (row * size + k) * 4
+            return code.load(F32X16, address), code.load(F32X16, address + 64)
 
-            _write_row(code, instruction, step, row, row, loaded)
+        _write_row(code, instruction, step, target, row, loaded)
+
+    _each_row(code, instruction, step, thread, code.word(step, STEP_ROWS), emit)
 
 
-def emit_silu_mul(code: Code, instruction: Val, step: Val, _thread: Val) -> None:
+def emit_silu_mul(code: Code, instruction: Val, step: Val, thread: Val) -> None:
     """SwiGLU's product of gate and up (N6), into f32 and int8."""
     size, gate = argument(code, instruction, SIZE), argument(code, instruction, INPUT)
     up = argument(code, instruction, SECOND)
-    rows = code.word(step, STEP_ROWS)
-    with grab(code, instruction, rows, _grain(code, rows)) as (begin, end):
-        with code.loop(begin, end) as row:
 
-            def product(k: Val, row: Val = row) -> tuple[Val, Val]:
-                offset = (row * size + k) * 4
-                low = silu_mul(
-                    code, code.load(F32X16, gate + offset), code.load(F32X16, up + offset)
-                )
-                offset = offset + 64
-                high = silu_mul(
-                    code, code.load(F32X16, gate + offset), code.load(F32X16, up + offset)
-                )
-                return low, high
+    def emit(row: Val, target: Val) -> None:
+        def product(k: Val) -> tuple[Val, Val]:
+            low = (row * size + k) * 4
+            high = low + 64
+            return (
+                silu_mul(code, code.load(F32X16, gate + low), code.load(F32X16, up + low)),
+                silu_mul(code, code.load(F32X16, gate + high), code.load(F32X16, up + high)),
+            )
 
-            _write_row(code, instruction, step, row, row, product)
+        _write_row(code, instruction, step, target, row, product)
+
+    _each_row(code, instruction, step, thread, code.word(step, STEP_ROWS), emit)
 
 
 def emit_snapshot(code: Code, instruction: Val, step: Val, _thread: Val) -> None:

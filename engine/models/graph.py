@@ -20,7 +20,14 @@ from engine.kernels import attention_tile, ops
 from engine.kernels.build import Kernel
 from engine.kernels.layouts import LAYOUTS
 from engine.kernels.linear_integer import ACTIVATION_BYTES, scratch_group_bytes
-from engine.kernels.program import STEP_NUM_OUTPUTS, STEP_ROWS, Program
+from engine.kernels.program import (
+    ALWAYS,
+    NEVER,
+    STEP_NUM_OUTPUTS,
+    STEP_ROWS,
+    UNLESS_PRIVATE,
+    Program,
+)
 from engine.memory.buffers import address_of, aligned_bytes
 from engine.memory.weights import PlacedTensor, Weights
 
@@ -70,7 +77,8 @@ class Graph:
         self._weights = weights
         self._layer_bytes = layer_bytes
         self._single_cache = single_cache
-        self._max_rows = max_rows
+        # In a private step each thread has an activation row of its own.
+        self._max_rows = max(max_rows, num_threads)
         self._max_outputs = max_outputs
         self._memory: list[NDArray[np.uint8]] = []
         self._check_dimensions()
@@ -152,7 +160,7 @@ class Graph:
         return 0 if tensor is None else int(self._weights.bases[tensor.base]) + tensor.offset_bytes
 
     def _add(
-        self, kernel: Kernel, tensor: PlacedTensor | None, *arguments: int, barrier: bool
+        self, kernel: Kernel, tensor: PlacedTensor | None, *arguments: int, barrier: int = ALWAYS
     ) -> None:
         if tensor is None:
             self.program.add(kernel, *arguments, barrier=barrier)
@@ -164,24 +172,26 @@ class Graph:
     def rope_table(self) -> None:
         """Compute the step's cosines and sines."""
         arguments = (address_of(self._frequencies), len(self._frequencies), self._table)
-        self._add(ops.rope_table, None, *arguments, barrier=False)
+        self._add(ops.rope_table, None, *arguments, barrier=NEVER)
 
     def embed(self, name: str) -> Rows:
         """Fill the residual stream with embedding rows."""
         table, x = self._tensor(name), self.residual
-        self._add(ops.EMBED[table.kind], table, x.size, x.floats, barrier=True)
+        self._add(ops.EMBED[table.kind], table, x.size, x.floats)
         return x
 
     def snapshot(self, layer: int, x: Rows) -> None:
         """Check that x is finite, and keep it for the trace as x(t, layer)."""
-        self._add(ops.snapshot, None, layer, x.size, x.floats, barrier=False)
+        self._add(ops.snapshot, None, layer, x.size, x.floats, barrier=NEVER)
 
     def rms_norm(self, x: Rows, name: str, *, outputs_only: bool = False) -> Rows:
         """RMSNorm with the named weight, of all rows or of those whose logits are wanted."""
         h = self._normed
         rows = STEP_NUM_OUTPUTS if outputs_only else STEP_ROWS
         arguments = (x.size, x.floats, h.floats, h.quantised, rows, self.config.norm_eps_bits)
-        self._add(ops.norm, self._tensor(name), *arguments, int(outputs_only), barrier=True)
+        self._add(
+            ops.norm, self._tensor(name), *arguments, int(outputs_only), barrier=UNLESS_PRIVATE
+        )
         return h
 
     def _linear(
@@ -191,7 +201,7 @@ class Graph:
         output: int,
         stride: int,
         *,
-        barrier: bool,
+        barrier: int = ALWAYS,
         add: bool = False,
         rows: int = STEP_ROWS,
         grain: int = _LAYER_GRAIN,
@@ -227,13 +237,13 @@ class Graph:
                 slots.append(self._new_rows(size, floats=True, quantised=False))
             result = slots[index]
             last = index == len(names) - 1
-            self._linear(x, name, result.floats, size * 4, barrier=last)
+            self._linear(x, name, result.floats, size * 4, barrier=ALWAYS if last else NEVER)
             results.append(result)
         return results
 
     def add_linear(self, x: Rows, h: Rows, name: str) -> None:
         """Add linear(h) to x."""
-        self._linear(h, name, x.floats, x.size * 4, add=True, barrier=True)
+        self._linear(h, name, x.floats, x.size * 4, add=True)
 
     def attention(self, layer: int, q: Rows, k: Rows, v: Rows, *, q_norm: str, k_norm: str) -> Rows:
         """Rotate, store in the cache, attend; the norms are applied where the model has them."""
@@ -260,7 +270,6 @@ class Graph:
             q.size * 4,
             k.size * 4,
             v.size * 4,
-            barrier=True,
         )
         self._add(
             attend,
@@ -274,18 +283,17 @@ class Graph:
             self._attention_scratch,
             self._attention_bytes,
             o.size * 4,
-            barrier=True,
         )
         if o.quantised:
             arguments = (o.size, o.floats, 0, o.quantised, STEP_ROWS)
-            self._add(ops.quantise, None, 0, *arguments, barrier=True)
+            self._add(ops.quantise, None, 0, *arguments, barrier=UNLESS_PRIVATE)
         return o
 
     def silu_mul(self, gate: Rows, up: Rows) -> Rows:
         """Return silu(gate) * up."""
         h = self._gated
         arguments = (0, h.size, gate.floats, h.floats, h.quantised, STEP_ROWS, 0, 0, up.floats)
-        self._add(ops.silu_mul, None, *arguments, barrier=True)
+        self._add(ops.silu_mul, None, *arguments, barrier=UNLESS_PRIVATE)
         return h
 
     def head(self, h: Rows, name: str) -> None:
@@ -297,5 +305,4 @@ class Graph:
             self.logits.strides[0],
             rows=STEP_NUM_OUTPUTS,
             grain=_HEAD_GRAIN,
-            barrier=True,
         )
