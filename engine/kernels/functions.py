@@ -17,20 +17,23 @@ ABS_MASK: Final = 0x7FFFFFFF
 INFINITY_BITS: Final = 0x7F800000
 
 
-def exp(code: Code, x: Val) -> Val:
-    """Emit exp of f32 lanes (N6)."""
+def exp(code: Code, x: Val, *, at_most_zero: bool = False) -> Val:
+    """Emit exp of f32 lanes (N6); `at_most_zero` promises x <= 0.
+
+    Below -87 the polynomial's lanes are meaningless and not chosen.
+    """
     kind = x.type
-    lowest, highest = code.const(kind, -87.0), code.const(kind, 88.0)
-    clipped = (x > highest).select(highest, x)
-    safe = (clipped < lowest).select(lowest, clipped)
-    n = code.rint(safe * code.bits(kind, _LOG2_E))
-    r = (safe - n * code.bits(kind, _LN2_HIGH)) - n * code.bits(kind, _LN2_LOW)
+    if not at_most_zero:
+        highest = code.const(kind, 88.0)
+        x = (x > highest).select(highest, x)
+    n = code.rint(x * code.bits(kind, _LOG2_E))
+    r = (x - n * code.bits(kind, _LN2_HIGH)) - n * code.bits(kind, _LN2_LOW)
     p = code.bits(kind, _FIRST_COEFFICIENT)
     for pattern in _COEFFICIENTS:
         p = p * r + code.bits(kind, pattern)
     integers = vec(I32, kind.count)
     bits = p.bitcast(integers) + (n.to_int(integers) << 23)
-    return (clipped < lowest).select(code.const(kind, 0.0), bits.bitcast(kind))
+    return (x < code.const(kind, -87.0)).select(code.const(kind, 0.0), bits.bitcast(kind))
 
 
 def silu_mul(code: Code, gate: Val, up: Val) -> Val:
@@ -47,6 +50,17 @@ def fold_sum(code: Code, sums: Val) -> Val:
         sums = sums.shuffle(list(range(width))) + high
         width //= 2
     return sums.lane(0)
+
+
+def fold_max(code: Code, values: Val) -> Val:
+    """Emit the maximum of sixteen f32 lanes, none of them NaN; returns the scalar."""
+    width = 8
+    while width:
+        low = values.shuffle(list(range(width)))
+        high = values.shuffle(list(range(width, 2 * width)))
+        values = (high > low).select(high, low)
+        width //= 2
+    return values.lane(0)
 
 
 def fold_integers(code: Code, values: Val, operation: str) -> Val:

@@ -284,9 +284,10 @@ class Graph:
             self._attention_bytes,
             o.size * 4,
         )
-        if o.quantised:
-            arguments = (o.size, o.floats, 0, o.quantised, STEP_ROWS)
-            self._add(ops.quantise, None, 0, *arguments, barrier=UNLESS_PRIVATE)
+        # Floats are copied onto themselves, but in a private step into each thread's own row.
+        floats = o.floats if self._normed.floats else 0
+        arguments = (o.size, o.floats, floats, o.quantised, STEP_ROWS)
+        self._add(ops.quantise, None, 0, *arguments, barrier=UNLESS_PRIVATE)
         return o
 
     def silu_mul(self, gate: Rows, up: Rows) -> Rows:

@@ -120,7 +120,8 @@ def choose(parameters: SamplingParameters, logits: F32, position: int, mask: Mas
     largest = left[_descending(left)[0]]
     if parameters.temperature_millionths == 0:  # S6
         return int(ids[_descending(left)[0]])
-    distance = np.abs(largest - left) / parameter(parameters.temperature_millionths)  # S7
+    inverse = _ONE / parameter(parameters.temperature_millionths)  # S7
+    distance = np.abs(largest - left) * inverse
     if 0 < parameters.top_k < len(ids):  # S8
         kept = np.sort(_ascending(distance)[: parameters.top_k], kind="stable")
         ids, distance = ids[kept], distance[kept]

@@ -92,17 +92,27 @@ def _lowest(code: Code, bits: Val) -> Val:
     return code.call("llvm.cttz.i32", I32, bits, code.val(ir.Constant(I1, 0)))
 
 
-def _distances(code: Code, logits: Val, largest: Val, temperature: Val) -> Val:
-    return ((largest - logits).bitcast(_I32X32) & ABS_MASK).bitcast(_F32X32) / temperature
+def _distances(logits: Val, largest: Val, scale: Val) -> Val:
+    return ((largest - logits).bitcast(_I32X32) & ABS_MASK).bitcast(_F32X32) * scale
+
+
+def _inverse(code: Code, temperature: Val) -> Val:
+    return (code.const(F32, 1.0) / _scalar(temperature)).splat(BLOCK)
 
 
 def _temper(
-    code: Code, logits: Val, distances: Val, buckets: Val, blocks: Val, largest: Val, by: Val
+    code: Code,
+    logits: Val,
+    distances: Val,
+    buckets: Val,
+    blocks: Val,
+    largest: Val,
+    temperature: Val,
 ) -> None:
     """S7: distances from the largest, and the bucket of each."""
-    m, t = _scalar(largest).splat(BLOCK), _scalar(by).splat(BLOCK)
+    m, r = _scalar(largest).splat(BLOCK), _inverse(code, temperature)
     with code.loop(0, blocks) as i:
-        d = _distances(code, code.load(_F32X32, logits + i * _BYTES, align=4), m, t)
+        d = _distances(code.load(_F32X32, logits + i * _BYTES, align=4), m, r)
         _store_distances(code, d, distances, buckets, i)
 
 
@@ -123,13 +133,13 @@ def _weigh(
     weights: Val,
     blocks: Val,
     largest: Val,
-    by: Val,
+    temperature: Val,
 ) -> Val:
     """S7 and S9: as `temper`, and e^-d of each; return the bits of their sum (N1)."""
-    m, t = _scalar(largest).splat(BLOCK), _scalar(by).splat(BLOCK)
+    m, r = _scalar(largest).splat(BLOCK), _inverse(code, temperature)
     sums = code.var(code.const(F32X16, 0.0))
     with code.loop(0, blocks) as i:
-        d = _distances(code, code.load(_F32X32, logits + i * _BYTES, align=4), m, t)
+        d = _distances(code.load(_F32X32, logits + i * _BYTES, align=4), m, r)
         _store_distances(code, d, distances, buckets, i)
         e = exp(code, code.negate(d))
         code.store(e, weights + i * _BYTES, align=4)
