@@ -51,7 +51,7 @@ EXITS: dict[type[Exception], int] = {
     engine_errors.CancelledError: EXIT_INCOMPLETE,
 }
 
-OPTIONAL_PACKAGES = {"safetensors": "convert", "matplotlib": "plots"}
+OPTIONAL_PACKAGES = {"matplotlib": "plots"}
 """Packages that an extra of pyproject.toml brings, and the name of that extra."""
 
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})

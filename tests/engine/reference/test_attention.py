@@ -82,5 +82,5 @@ def test_scores_beyond_the_range_of_exp_count_nothing():
 def test_scores_that_overflow_upwards_end_the_request():
     q = np.full((1, 1, 16), 3e38, dtype=np.float32)
     keys = np.full((1, 1, 16), 6e4, dtype=np.float16)
-    with quiet(), pytest.raises(NonFiniteError, match="attention output"):
+    with quiet(), pytest.raises(NonFiniteError, match="attention score"):
         attention(q, keys, keys, 0)
