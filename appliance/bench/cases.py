@@ -71,6 +71,11 @@ class Series:
         return [ours / theirs for ours, theirs in zip(self.plain, self.rival, strict=False)]
 
     @property
+    def best_ratio(self) -> float:
+        """Both engines at their fastest: what others do on the machine matters least to this."""
+        return max(self.plain) / max(self.rival)
+
+    @property
     def trace_costs(self) -> list[float]:
         """Share of time that the trace adds in each round; noise can make it negative."""
         return [off / on - 1.0 for off, on in zip(self.plain, self.traced, strict=True)]
@@ -87,6 +92,7 @@ class Series:
             "trace_cost": spread(self.trace_costs),
             "llama_bench_tokens_per_s": spread(self.rival) if self.rival else None,
             "ratio": spread(self.ratios) if self.rival else None,
+            "ratio_of_best": _rounded(self.best_ratio) if self.rival else None,
         }
 
 

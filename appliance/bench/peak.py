@@ -2,8 +2,8 @@
 
 Linux begins a child's largest resident set with that of the process that started it. So this is a
 program of its own: an interpreter without site packages takes about 10 MB, and whatever it starts
-takes more. Output: one JSON line with `exit_code`, `max_rss_bytes` and `cpu_s`; the program's own
-output goes to stderr.
+takes more. Output: one JSON line with `exit_code`, `max_rss_bytes` and `cpu_s`; what the program
+itself prints is dropped, what it writes to stderr is not.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import sys
 
 def main(arguments: list[str]) -> int:
     """Run the program that the arguments name and print what it took."""
-    files = [(os.POSIX_SPAWN_DUP2, 2, 1)]
+    files = [(os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0)]
     child = os.posix_spawn(arguments[0], arguments, os.environ, file_actions=files)
     _, status, usage = os.wait4(child, 0)
     result = {

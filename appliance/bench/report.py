@@ -35,7 +35,7 @@ def engine_report(results: Results) -> str:
 
 def width_report(results: WidthResults) -> str:
     """Return the report of the 8B shape."""
-    header = ("case", "threads", "a layer, ms", "with trace", "the rest, ms", "with trace",
+    header = ("case", "threads", "a layer", "with trace", "the rest", "with trace",
               "trace costs")  # fmt: skip
     rows = [
         (row.case.label, str(row.threads), f"{row.layer_ms:.2f}", f"{row.traced_layer_ms:.2f}",
@@ -46,7 +46,8 @@ def width_report(results: WidthResults) -> str:
         [
             f"# 8B shape in {results.kind}, kernel path {results.engine['kernel_path']}",
             "",
-            f"Measured with 1 and {results.num_layers} layers; the last column is for all 32.",
+            f"Milliseconds of a prefill or of one decode step, from models of 1 and "
+            f"{results.num_layers} layers; the last column is for all 32.",
             "",
             *table(header, rows),
             "",
@@ -74,9 +75,10 @@ def _speeds(chosen: Sequence[Series]) -> list[str]:
             ratios = series.ratios
             spread = f"{min(ratios):.2f} to {max(ratios):.2f}"
             row += [_rate(series.rival), f"{statistics.median(ratios):.2f}", spread]
+            row.append(f"{series.best_ratio:.2f}")
         rows.append(row)
     header = ["case", "windhover", "with trace", "trace costs"]
-    return table(header + (["llama.cpp", "ratio", "rounds"] if with_rival else []), rows)
+    return table(header + (["llama.cpp", "ratio", "rounds", "of best"] if with_rival else []), rows)
 
 
 def _sampling(results: Results) -> list[str]:

@@ -18,7 +18,10 @@ from appliance.bench.synthetic import LAYERS_8B
 
 
 class WidthRow(NamedTuple):
-    """Milliseconds of one case: a layer and the rest, without and with the trace."""
+    """Milliseconds of a prefill or of one decode step, without and with the trace.
+
+    `layer_ms` is one layer, `rest_ms` all that is not layers.
+    """
 
     case: Case
     threads: int
@@ -100,11 +103,14 @@ def measure_width(
             many = stack.enter_context(Child({**settings, "num_layers": num_layers}))
             engine = many.facts
             times: dict[Case, list[list[float]]] = {case: [] for case in cases}
+            for case in cases:
+                for child in (few, many):
+                    child.rate(case, trace=True)  # brings memory and code in
             for _ in range(rounds):
                 for case in cases:
                     times[case].append(
                         [
-                            case.tokens / child.rate(case, trace=trace) * 1e3
+                            _steps_tokens(case) / child.rate(case, trace=trace) * 1e3
                             for trace in (False, True)
                             for child in (few, many)
                         ]
@@ -112,6 +118,11 @@ def measure_width(
                     progress(sum(map(len, times.values())) + len(rows) * rounds, total)
             rows += [_fit(case, count, num_layers, measured) for case, measured in times.items()]
     return WidthResults(kind, num_layers, engine, rows)
+
+
+def _steps_tokens(case: Case) -> int:
+    """Return the tokens that the milliseconds of a case are about."""
+    return case.tokens if case.phase == "prefill" else 1
 
 
 def _fit(case: Case, threads: int, num_layers: int, rounds: list[list[float]]) -> WidthRow:

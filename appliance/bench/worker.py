@@ -165,6 +165,7 @@ def main() -> int:
             serve(settings)
     except (EngineError, OSError) as error:
         _reply({"error": str(error), "kind": type(error).__name__})
+        print(error, file=sys.stderr)  # noqa: T201 - where `answer_once` is looked for
         return 1
     return 0
 

@@ -15,6 +15,7 @@ from appliance.cli.options import admit_unsigned, dev_option, json_option, weigh
 from appliance.cli.output import Progress, printable, write_json
 from engine.errors import ConfigError
 from engine.sampling.parameters import SamplingParameters, millionths
+from engine.text.stop import StopMatcher
 from engine.vqf import open_vqf
 
 _MAX_PROMPT_BYTES = 8 << 20
@@ -116,6 +117,7 @@ def command(
         top_k=top_k,
         min_p_millionths=millionths(min_p),
     )
+    StopMatcher(stops)  # refuses wrong ones now, not after a large model has been read
     with open_vqf(path):  # what is no VQF file is refused for that, not for having no signature
         admit_unsigned(path, dev=dev)
     # Imported here: the engine takes numba, which `--help` and usage errors need not wait for.

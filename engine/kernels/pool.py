@@ -100,6 +100,12 @@ def _work(job: int, thread: int, first_seen: int) -> Any:
     return _work_body(job, thread, first_seen)
 
 
+def _serve(job: np.ndarray, state: np.ndarray, thread: int) -> None:
+    """Work until the pool is closed; shared memory lives as long as a thread that looks at it."""
+    _work(job.ctypes.data, thread, 0)
+    del state
+
+
 class Pool:
     """`num_threads` threads, the caller's among them, that run one program at a time.
 
@@ -121,9 +127,10 @@ class Pool:
         owns_cores = num_threads <= len(os.sched_getaffinity(0))
         self._job[_SPINS] = SPINS_OWN_CORE if owns_cores else SPINS_SHARED_CORE
         self._job[_STATE] = self._state.ctypes.data
-        address = self._job.ctypes.data
         self._workers = [
-            threading.Thread(target=_work, args=(address, n, 0), daemon=True, name=f"kernel-{n}")
+            threading.Thread(
+                target=_serve, args=(self._job, self._state, n), daemon=True, name=f"kernel-{n}"
+            )
             for n in range(1, num_threads)
         ]
         for worker in self._workers:
@@ -135,7 +142,12 @@ class Pool:
         Args:
             program: int64[instructions, 32] as of `Program.to_array`; counters are reset.
             step: int64[16], the step's table.
+
+        Raises:
+            ConfigError: the pool was closed.
         """
+        if len(self._workers) != self.num_threads - 1:
+            raise ConfigError("the pool of threads is closed")
         self._job[_PROGRAM] = program.ctypes.data
         self._job[_COUNT] = len(program)
         self._job[_STEP] = step.ctypes.data

@@ -70,9 +70,9 @@ def test_a_conversion_that_the_disk_ended_is_not_a_bad_source(number: int, exit_
         (click.Abort(), 130, "interrupted"),
         (click.BadParameter("must be positive."), 2, "Invalid value: must be positive"),
         (
-            ModuleNotFoundError("No module", name="safetensors"),
+            ModuleNotFoundError("No module", name="matplotlib"),
             2,
-            "this needs the package safetensors: install windhover[convert]",
+            "this needs the package matplotlib: install windhover[plots]",
         ),
     ],
 )

@@ -1,11 +1,18 @@
-"""Small random models in memory, for kernels and reference alike."""
+"""Small models in memory, for kernels and reference alike.
+
+Their numbers come from SplitMix64 and exact scalings, so that they are the same on every machine:
+digests of what they compute can be compared between one process and another, and one CPU and
+another.
+"""
 
 from __future__ import annotations
 
-from decimal import Decimal, getcontext
+import zlib
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from engine.config import ModelConfig
 from engine.memory.buffers import address_of, aligned_bytes
@@ -13,20 +20,16 @@ from engine.memory.weights import PlacedTensor
 from engine.reference.weights import Weight
 from engine.vqf import panels
 from engine.vqf.families import required_extents
+from tests.engine.reference.support import INTEGER_KINDS, SplitMix64, inv_freq_bits
 
-INTEGER_KINDS = ("Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q4_K", "Q5_K", "Q6_K")
 FLOAT_KINDS = ("F32", "F16", "BF16")
-
-
-def inverse_frequencies(pairs: int, base: int = 10000) -> tuple[int, ...]:
-    """Return binary64 patterns of base^(-i/pairs)."""
-    getcontext().prec = 50
-    values = [float(Decimal(base) ** (Decimal(-i) / Decimal(pairs))) for i in range(pairs)]
-    return tuple(int(v) for v in np.array(values, np.float64).view(np.uint64))
+KINDS = INTEGER_KINDS + FLOAT_KINDS
+FAMILIES = ("llama", "qwen2", "qwen3")
+Fields = dict[str, NDArray[Any]]
 
 
 def small_config(architecture: str = "llama", **changes: Any) -> ModelConfig:
-    """Return a model of two layers, 256 wide."""
+    """Return a model of two layers, 256 wide; the vocabulary is no multiple of 16."""
     settings: dict[str, Any] = {
         "architecture": architecture,
         "num_layers": 2,
@@ -37,74 +40,90 @@ def small_config(architecture: str = "llama", **changes: Any) -> ModelConfig:
         "intermediate_size": 512,
         "vocab_size": 250,
         "context_length_tokens": 512,
-        "norm_eps_bits": int(np.float32(1e-5).view(np.uint32)),
-        "rope_inv_freq_bits": inverse_frequencies(16),
+        "norm_eps_bits": 0x3727C5AC,
         "tied_embeddings": True,
         "attention_bias": architecture == "qwen2",
         "qk_norm": architecture == "qwen3",
     }
     settings.update(changes)
+    settings.setdefault("rope_inv_freq_bits", inv_freq_bits(10000.0, settings["head_dim"]))
     return ModelConfig(**settings)
 
 
-def random_fields(rng: np.random.Generator, kind: str, rows: int, columns: int) -> dict[str, Any]:
-    """Return random fields of a matrix: every code occurs, scales keep values near 1 / sqrt(columns)."""
-    size = 1.5 / np.sqrt(columns)
+def random_fields(source: SplitMix64, kind: str, rows: int, columns: int) -> Fields:
+    """Return random fields of a matrix: every code occurs, values are near 1 / sqrt(columns)."""
+    size = 2.0 ** -(columns.bit_length() // 2)
     if kind in FLOAT_KINDS:
-        w = (rng.standard_normal((rows, columns)) * size).astype(np.float32)
+        w = source.floats((rows, columns), 2 * size)
         if kind == "BF16":
             return {"w": (w.view(np.uint32) >> 16).astype(np.uint16)}
         return {"w": w.astype(np.float16 if kind == "F16" else np.float32)}
-    block = panels.BLOCK_INPUTS[kind]
-    blocks = (rows, columns // block)
-    signs = rng.choice([-1.0, 1.0], blocks)
+    blocks = (rows, columns // panels.BLOCK_INPUTS[kind])
+    # Half to one and a half times the scale, of either sign.
+    scale = np.abs(source.floats(blocks)) + np.float32(0.5)
+    scale = scale * source.integers(0, 2, blocks).astype(np.float32) * 2 - scale
     if kind == "Q8_0":
-        q = rng.integers(-128, 128, (rows, columns)).astype(np.int8)
-        return {"d": (signs * size / 80).astype(np.float16), "q": q}
+        q = source.integers(-128, 128, (rows, columns)).astype(np.int8)
+        return {"d": (scale * np.float32(size / 64)).astype(np.float16), "q": q}
     bits = int(kind[1])
-    codes = rng.integers(0, 2**bits, (rows, columns)).astype(np.uint8)
-    step = size / 2 ** (bits - 2)
-    fields: dict[str, Any] = {"q": codes, "d": (signs * rng.uniform(0.5, 1.5, blocks) * step).astype(np.float16)}
-    if kind in {"Q4_1", "Q5_1"}:
-        fields["m"] = (-np.abs(fields["d"].astype(np.float32)) * 2 ** (bits - 1)).astype(np.float16)
-    if kind in {"Q4_K", "Q5_K"}:
-        groups = (rows, columns // 32)
-        fields["d"] = (fields["d"].astype(np.float32) / 32).astype(np.float16)
-        fields["dmin"] = (np.abs(fields["d"].astype(np.float32)) * 2 ** (bits - 1)).astype(np.float16)
-        fields["sc"] = rng.integers(0, 64, groups).astype(np.uint8)
-        fields["mn"] = rng.integers(0, 64, groups).astype(np.uint8)
+    step = np.float32(size / 2 ** (bits - 2))
+    fields: Fields = {"q": source.integers(0, 2**bits, (rows, columns)).astype(np.uint8)}
     if kind == "Q6_K":
-        fields["d"] = (fields["d"].astype(np.float32) / 64).astype(np.float16)
-        fields["sc"] = rng.integers(-128, 128, (rows, columns // 16)).astype(np.int8)
+        fields["d"] = (scale * step / np.float32(64)).astype(np.float16)
+        fields["sc"] = source.integers(-128, 128, (rows, columns // 16)).astype(np.int8)
+        return fields
+    middle = np.float32(2 ** (bits - 1))
+    if kind.endswith("_K"):
+        fields["d"] = (scale * step / np.float32(32)).astype(np.float16)
+        fields["dmin"] = (fields["d"].astype(np.float32) * middle).astype(np.float16)
+        groups = (rows, columns // 32)
+        fields["sc"] = source.integers(0, 64, groups).astype(np.uint8)
+        fields["mn"] = source.integers(0, 64, groups).astype(np.uint8)
+        return fields
+    fields["d"] = (scale * step).astype(np.float16)
+    if kind.endswith("_1"):
+        fields["m"] = (-fields["d"].astype(np.float32) * middle).astype(np.float16)
     return fields
 
 
-def random_weights(config: ModelConfig, kinds: tuple[str, ...], seed: int = 0) -> dict[str, Weight]:
-    """Return weights whose matrices take the kinds in turn."""
-    rng = np.random.default_rng(seed)
+def random_weights(config: ModelConfig, kinds: Sequence[str], seed: int = 0) -> dict[str, Weight]:
+    """Return weights whose matrices take the kinds in turn.
+
+    Where a matrix is too narrow for a K kind it is Q4_0, where it is too narrow for that F16.
+    """
     weights: dict[str, Weight] = {}
     number = 0
     for extent in required_extents(config):
         for spec in extent.tensors:
+            source = SplitMix64(zlib.crc32(f"{seed} {spec.name}".encode()) << 20)
             if len(spec.shape) == 1:
-                w = rng.standard_normal(spec.shape).astype(np.float32) * np.float32(0.2)
-                if "norm" in spec.name:
-                    w = w + np.float32(1)
-                weights[spec.name] = Weight("F32", {"w": w})
-            else:
-                kind = kinds[number % len(kinds)]
-                number += 1
-                weights[spec.name] = Weight(kind, random_fields(rng, kind, *spec.shape))
+                w = source.floats(spec.shape, 0.5)
+                weights[spec.name] = Weight(
+                    "F32", {"w": w + np.float32(1) if "norm" in spec.name else w}
+                )
+                continue
+            kind = kinds[number % len(kinds)]
+            number += 1
+            while spec.shape[1] % panels.BLOCK_INPUTS[kind]:
+                kind = "Q4_0" if kind.endswith("_K") else "F16"
+            weights[spec.name] = Weight(kind, random_fields(source, kind, *spec.shape))
     return weights
+
+
+def random_ids(config: ModelConfig, count: int, seed: int = 0) -> list[int]:
+    """Return token ids, the first and the last of the vocabulary among them."""
+    ids = SplitMix64(seed + 1000).integers(0, config.vocab_size, (count,)).tolist()
+    ids[:2] = [config.vocab_size - 1, 0][:count]
+    return ids
 
 
 class MemoryWeights:
     """Weights for the kernels, packed from the reference's."""
 
-    def __init__(self, config: ModelConfig, weights: dict[str, Weight]) -> None:
+    def __init__(self, config: ModelConfig, weights: Mapping[str, Weight]) -> None:
         """Pack every tensor into memory of its own."""
         self.config = config
-        self._memory = []
+        self._memory: list[NDArray[np.uint8]] = []
         self._tensors: dict[str, PlacedTensor] = {}
         for name, weight in weights.items():
             shape = weight.shape
