@@ -22,9 +22,13 @@ _JSON, _TABLE, _PLOT = "bench-engine.json", "bench-engine.md", "bench-engine.svg
 
 
 class _Numbers(click.ParamType[tuple[int, ...]]):
-    """Numbers with commas between them."""
+    """Numbers with commas between them, each at least `least`."""
 
     name = "N,N,..."
+
+    def __init__(self, least: int, most: int = 1 << 20) -> None:
+        """Set the range."""
+        self._range = range(least, most + 1)
 
     def convert(
         self, value: object, param: click.Parameter | None, ctx: click.Context | None
@@ -33,9 +37,12 @@ class _Numbers(click.ParamType[tuple[int, ...]]):
         if isinstance(value, tuple):
             return value
         words = str(value).split(",")
-        if not all(word.isascii() and word.isdigit() and len(word) < 8 for word in words):
-            self.fail(f"{value!r} is not a list of numbers such as 1,2", param, ctx)
-        return tuple(dict.fromkeys(map(int, words)))
+        digits = all(word.isascii() and word.isdigit() and len(word) < 8 for word in words)
+        numbers = tuple(dict.fromkeys(map(int, words))) if digits else ()
+        if not numbers or not all(number in self._range for number in numbers):
+            low, high = self._range[0], self._range[-1]
+            self.fail(f"{value!r} is not a list of numbers from {low} to {high}", param, ctx)
+        return numbers
 
 
 @click.command()
@@ -44,10 +51,10 @@ class _Numbers(click.ParamType[tuple[int, ...]]):
 @click.option(
     "--llama-bench", type=click.Path(path_type=Path), help="llama.cpp's benchmark program."
 )
-@click.option("--threads", type=_Numbers(), default="1,2", show_default=True)
+@click.option("--threads", type=_Numbers(1, 256), default="1,2", show_default=True)
 @click.option("--rounds", type=click.IntRange(1, 1000), default=3, show_default=True)
-@click.option("--prefill", type=_Numbers(), default="128,512,2048", show_default=True)
-@click.option("--depths", type=_Numbers(), default="0,512,2048", show_default=True)
+@click.option("--prefill", type=_Numbers(1), default="128,512,2048", show_default=True)
+@click.option("--depths", type=_Numbers(0), default="0,512,2048", show_default=True)
 @click.option(
     "--decode", type=click.IntRange(1, 100_000), default=64, show_default=True,
     help="Decode steps of one measurement.",

@@ -73,11 +73,10 @@ class Mask:
 def _changes_of_case() -> tuple[tuple[str, str], ...]:
     """Return the characters that change with the case, and all that they change to."""
     found = []
-    for code in range(_END_OF_SCRIPTS_WITH_CASE):
-        character = chr(code)
-        lower, upper, title = character.lower(), character.upper(), character.title()
+    for character in map(chr, range(_END_OF_SCRIPTS_WITH_CASE)):
+        lower, upper = character.lower(), character.upper()
         if lower != upper:
-            found.append((character, lower + upper + title))
+            found.append((character, lower + upper + character.title()))
     return tuple(found)
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import gc
 import threading
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from engine.config import ModelConfig
-from engine.forward import Engine, Piece
+from engine.forward import Engine, Piece, StepResult
 from engine.reference.arrays import F32
 from engine.reference.decoder import Forward, ReferenceModel
 from engine.reference.trace import trace_root
@@ -96,3 +97,23 @@ def kernel_threads() -> int:
     """Return how many threads of engines are alive in this process, after a collection."""
     gc.collect()
     return sum(thread.name.startswith("kernel-") for thread in threading.enumerate())
+
+
+class Observed:
+    """An engine that counts rows, and calls `during` in the middle of each step."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self.during: Callable[[], None] = lambda: None
+        self.rows: list[list[int]] = []
+        self.traces: list[bool] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._engine, name)
+
+    def step(self, pieces: Sequence[Piece], *, trace: bool) -> StepResult:
+        result = self._engine.step(pieces, trace=trace)
+        self.rows.append([len(piece.ids) for piece in pieces])
+        self.traces.append(trace)
+        self.during()
+        return result

@@ -1,4 +1,4 @@
-"""The whole benchmark on a tiny model: measuring processes, rounds, files, and what can go wrong."""
+"""The whole benchmark on a tiny model: processes, rounds, files, and what can go wrong."""
 
 from __future__ import annotations
 
@@ -8,18 +8,20 @@ from pathlib import Path
 
 import pytest
 
+from appliance.bench import engine
 from appliance.bench.cases import Case
 from appliance.bench.child import Child, worker_command
 from appliance.bench.coldstart import measure_cold_start
 from appliance.bench.engine import check_same_weights, describe_weights
 from appliance.bench.memory import peak_of
 from appliance.bench.width import measure_width
+from appliance.cli import bench_engine
 from appliance.cli.main import run
 from engine.errors import ConfigError
 from engine.vqf import open_vqf
 from tests.appliance.bench.conftest import FakeLlamaBench
+from tests.appliance.bench.test_report import results
 
-end_to_end = [pytest.mark.slow, pytest.mark.ci]
 QUICK = ["--threads", "1", "--rounds", "2", "--prefill", "16,64", "--depths", "0,32"]
 QUICK += ["--decode", "4"]
 
@@ -47,8 +49,8 @@ def test_only_the_same_weights_are_compared(tiny_vqf: Path, tiny_gguf: Path) -> 
         (["--shape", "8b-layers", "2", "--gguf", "a", "--llama-bench", "b"], "no GGUF file"),
         (["--shape", "8b-layers", "1"], "--shape"),
         (["m.vqf", "--threads", "1,x"], "list of numbers"),
-        (["m.vqf", "--threads", "0"], "threads"),
-        (["m.vqf", "--prefill", "0"], "at least 1"),
+        (["m.vqf", "--threads", "0"], "from 1 to 256"),
+        (["m.vqf", "--prefill", "0"], "from 1 to"),
         (["m.vqf"], "No such file"),
     ],
 )
@@ -74,6 +76,30 @@ def test_results_are_not_replaced_unasked(
     assert run(["bench", "engine", str(tiny_vqf), "--output", str(tmp_path)]) == 2
     assert "bench-engine.md exists already" in capsys.readouterr().err
     assert (tmp_path / "bench-engine.md").read_text() == "precious"
+
+
+def test_a_script_reads_one_object(
+    tiny_vqf: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(engine, "measure", lambda *_arguments: results(with_rival=False))
+    assert run(["bench", "engine", str(tiny_vqf), "--json"]) == 0
+    value = json.loads(capsys.readouterr().out)
+    assert value["llama_bench"] is None
+    assert value["series"][0]["ratio"] is None
+
+
+def test_without_matplotlib_it_is_said_and_the_rest_written(
+    tiny_vqf: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(engine, "measure", lambda *_arguments: results(with_rival=True))
+    monkeypatch.setattr(bench_engine, "find_spec", lambda _name: None)
+    assert run(["bench", "engine", str(tiny_vqf), "--output", str(tmp_path)]) == 0
+    assert "install windhover[plots]" in capsys.readouterr().err
+    names = {path.name for path in tmp_path.iterdir()}
+    assert names == {"bench-engine.json", "bench-engine.md"}
 
 
 @pytest.mark.slow
@@ -120,14 +146,6 @@ class TestEndToEnd:
         assert len(fake.calls()) == 11
         assert str(tmp_path) not in (output / "bench-engine.json").read_text()
 
-    def test_without_a_rival_one_object_is_printed(
-        self, tiny_vqf: Path, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        assert run(["bench", "engine", str(tiny_vqf), "--json", *QUICK]) == 0
-        value = json.loads(capsys.readouterr().out)
-        assert value["llama_bench"] is None
-        assert value["series"][0]["ratio"] is None
-
     def test_a_case_that_does_not_fit_the_context(
         self, tiny_vqf: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
@@ -142,7 +160,7 @@ class TestEndToEnd:
         with pytest.raises(ConfigError, match="KeyError: 'max_positions'"):
             Child({"threads": 1})
         answer = {"path": str(tmp_path / "none"), "threads": 1, "prompt_tokens": 1, "max_tokens": 1}
-        with pytest.raises(ConfigError, match="failed with 1.*No such file"):
+        with pytest.raises(ConfigError, match=r"failed with 1.*No such file"):
             peak_of(worker_command({"answer_once": answer}))
 
     def test_a_measuring_process_that_dies_is_seen(self, tiny_vqf: Path) -> None:
@@ -160,18 +178,18 @@ class TestEndToEnd:
         assert process.poll() is not None
 
     def test_a_cold_start_that_fails(self, tmp_path: Path) -> None:
-        with pytest.raises(ConfigError, match="failed with 2: .*No such file"):
+        with pytest.raises(ConfigError, match=r"failed with 2: .*No such file"):
             measure_cold_start(tmp_path / "none.vqf", threads=1)
 
     def test_width(self) -> None:
         done: list[tuple[int, int]] = []
         cases = [Case("prefill", 8, 0), Case("decode", 1, 0)]
-        results = measure_width(2, "Q4_0", cases, (1,), 1, lambda n, of: done.append((n, of)))
+        measured = measure_width(2, "Q4_0", cases, (1,), 1, lambda n, of: done.append((n, of)))
         assert done == [(1, 2), (2, 2)]
-        assert [row.case for row in results.rows] == cases
+        assert [row.case for row in measured.rows] == cases
         # a layer of this shape is 218 million weights, so it takes at least a millisecond
-        assert all(row.layer_ms > 1 and row.traced_layer_ms > 1 for row in results.rows)
-        json.dumps(results.as_json(), allow_nan=False)
+        assert all(row.layer_ms > 1 and row.traced_layer_ms > 1 for row in measured.rows)
+        json.dumps(measured.as_json(), allow_nan=False)
 
 
 def test_the_group_lists_its_benchmarks() -> None:
