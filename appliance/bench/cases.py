@@ -64,6 +64,7 @@ class Series:
     plain: list[float] = field(default_factory=list)
     traced: list[float] = field(default_factory=list)
     rival: list[float] = field(default_factory=list)
+    rival_flash_attention: bool | None = None
 
     @property
     def ratios(self) -> list[float]:
@@ -91,6 +92,7 @@ class Series:
             "traced_tokens_per_s": spread(self.traced),
             "trace_cost": spread(self.trace_costs),
             "llama_bench_tokens_per_s": spread(self.rival) if self.rival else None,
+            "llama_bench_flash_attention": self.rival_flash_attention,
             "ratio": spread(self.ratios) if self.rival else None,
             "ratio_of_best": _rounded(self.best_ratio) if self.rival else None,
         }

@@ -185,8 +185,10 @@ def measure(path: Path, plan: Plan, progress: Progress) -> Results:
 def run_rounds(child: Child, plan: Plan, threads: int, tick: Callable[[], None]) -> list[Series]:
     """Measure all cases in each round, with the trace, without it, and by the rival."""
     series = [Series(case, threads) for case in plan.cases]
-    for case in plan.cases:
-        child.rate(case, trace=True)  # brings memory and code in
+    for one in series:
+        child.rate(one.case, trace=True)  # brings memory and code in
+        if plan.rival is not None:
+            one.rival_flash_attention = plan.rival.choose(one.case, threads)
     for number in range(plan.rounds):
         for one in series:
             turns: tuple[_Turn, ...] = ("rival", "plain", "traced")

@@ -23,7 +23,6 @@ _FACTS = (
     "n_ubatch",
     "type_k",
     "type_v",
-    "flash_attn",
     "repack",
 )
 """What llama-bench says about itself and its settings, as it is kept as evidence."""
@@ -37,9 +36,26 @@ class LlamaBench:
         self._program = program
         self._gguf = gguf
         self._last: dict[str, Any] = {}
+        self._flash_attention: dict[tuple[Case, int], bool] = {}
+
+    def choose(self, case: Case, threads: int) -> bool:
+        """Find out once whether flash attention, llama.cpp's default, is faster for a case.
+
+        On a CPU it often is not when much lies before the case; the rival is measured at its best.
+
+        Returns:
+            Whether the case will be measured with it.
+
+        Raises:
+            OSError, ConfigError: as of `measure`.
+        """
+        without = self._run(case, threads, flash_attention=False)
+        faster = self._run(case, threads, flash_attention=True) >= without
+        self._flash_attention[case, threads] = faster
+        return faster
 
     def measure(self, case: Case, threads: int) -> float:
-        """Run one case once, after llama-bench's own warm-up.
+        """Run one case once, after llama-bench's own warm-up, as `choose` decided.
 
         Returns:
             Tokens per second.
@@ -48,8 +64,13 @@ class LlamaBench:
             OSError: the program cannot be started.
             ConfigError: it failed, or what it printed is not llama-bench's JSON.
         """
+        return self._run(
+            case, threads, flash_attention=self._flash_attention.get((case, threads), True)
+        )
+
+    def _run(self, case: Case, threads: int, *, flash_attention: bool) -> float:
         prompt, generated = (case.tokens, 0) if case.phase == "prefill" else (0, case.tokens)
-        numbers = {"-p": prompt, "-n": generated, "-d": case.depth}
+        numbers = {"-p": prompt, "-n": generated, "-d": case.depth, "-fa": int(flash_attention)}
         command = [
             *self._command(threads),
             *(str(part) for pair in numbers.items() for part in pair),

@@ -75,10 +75,12 @@ def _speeds(chosen: Sequence[Series]) -> list[str]:
             ratios = series.ratios
             spread = f"{min(ratios):.2f} to {max(ratios):.2f}"
             row += [_rate(series.rival), f"{statistics.median(ratios):.2f}", spread]
-            row.append(f"{series.best_ratio:.2f}")
+            row += [f"{series.best_ratio:.2f}", _attention(series)]
         rows.append(row)
     header = ["case", "windhover", "with trace", "trace costs"]
-    return table(header + (["llama.cpp", "ratio", "rounds", "of best"] if with_rival else []), rows)
+    if with_rival:
+        header += ["llama.cpp", "ratio", "rounds", "of best", "its attention"]
+    return table(header, rows)
 
 
 def _sampling(results: Results) -> list[str]:
@@ -103,6 +105,10 @@ def _memory(results: Results) -> list[str]:
     what = f"Largest resident set for {PEAK_PROMPT_TOKENS} prompt tokens and {PEAK_ANSWER_TOKENS}"
     lines = table(header + (["llama.cpp", "difference"] if with_rival else []), rows)
     return [f"{what} of an answer, file pages included.", "", *lines]
+
+
+def _attention(series: Series) -> str:
+    return {True: "flash", False: "plain", None: "default"}[series.rival_flash_attention]
 
 
 def _threads(number: int) -> str:

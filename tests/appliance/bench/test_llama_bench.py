@@ -31,8 +31,21 @@ def test_a_prefill_and_a_decode(fake: FakeLlamaBench, gguf: Path) -> None:
     assert rival.measure(Case("decode", 64, 0), 1) == 100.0
     prefill, decode = map(options, fake.calls())
     common = {"-m": str(gguf), "-o": "json", "-r": "1", "-ngl": "0"}
-    assert prefill == common | {"-t": "2", "-p": "512", "-n": "0", "-d": "2048"}
-    assert decode == common | {"-t": "1", "-p": "0", "-n": "64", "-d": "0"}
+    assert prefill == common | {"-t": "2", "-p": "512", "-n": "0", "-d": "2048", "-fa": "1"}
+    assert decode == common | {"-t": "1", "-p": "0", "-n": "64", "-d": "0", "-fa": "1"}
+
+
+@pytest.mark.parametrize("faster", [0, 1])
+def test_the_faster_attention_is_measured(fake: FakeLlamaBench, gguf: Path, faster: int) -> None:
+    fake.runs(
+        "fa = sys.argv[sys.argv.index('-fa') + 1]\n"
+        f"print(json.dumps([{{'samples_ts': [200.0 if fa == '{faster}' else 100.0]}}]))"
+    )
+    rival, case = LlamaBench(fake.path, gguf), Case("decode", 64, 2048)
+    assert rival.choose(case, 1) == bool(faster)
+    assert rival.measure(case, 1) == 200.0
+    # another case has not been decided
+    assert rival.measure(Case("decode", 64, 0), 1) == (200.0 if faster else 100.0)
 
 
 def test_facts_name_program_and_weights(fake: FakeLlamaBench, gguf: Path) -> None:

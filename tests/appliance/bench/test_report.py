@@ -29,7 +29,7 @@ def results(*, with_rival: bool) -> Results:
         for case in (Case("prefill", 512, 0), Case("decode", 64, 2048)):
             plain = [200.0 * threads, 150.0 * threads, 400.0 * threads]
             traced = [speed / 1.25 for speed in plain]
-            found.series.append(Series(case, threads, plain, traced, list(theirs)))
+            found.series.append(Series(case, threads, plain, traced, list(theirs), False))
         found.memory.append(Memory(threads, Peak(330_000_000, 1.0), peak))
         found.sampling[threads] = {"step_s": 0.01, "sample_s": 0.0003, "greedy_s": 0.0001}
     found.cold_start = ColdStart(2, 30.0, 1.5, (1.5, 1.4, 1.9))
@@ -56,7 +56,7 @@ def test_speeds_with_a_rival() -> None:
     assert "kernel path avx2" in text
     assert "llama.cpp abc on m.gguf" in text
     one, two = cells(text, "prefill 512")
-    assert one[1:] == ["200", "160", "25.0 %", "100", "2.00", "1.50 to 4.00", "4.00"]
+    assert one[1:] == ["200", "160", "25.0 %", "100", "2.00", "1.50 to 4.00", "4.00", "plain"]
     assert two[1:3] == ["400", "320"]
     assert cells(text, "1")[-1] == ["1", "330 MB", "160 MB", "170 MB"]
     assert "1.50 s (1.40 to 1.90); 30.0 s" in text

@@ -91,6 +91,12 @@ class Pieces:
             0 if blocks is None else address_of(blocks),
         )
 
+    def tables_of_one_block(self, num_rows: int) -> Array:
+        """Return rows' block tables by which all positions of all rows lie in the same block."""
+        table = np.full((1 << 20) // 64, self.cache_blocks.address(self.cache_blocks.take()))
+        self._kept.append(table)
+        return np.full(num_rows, address_of(table), np.int64)
+
     def run(
         self,
         num_rows: int,
