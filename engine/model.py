@@ -69,12 +69,13 @@ class Model:
             self.config: ModelConfig = file.manifest.config
             self.tokenizer_config: TokenizerConfig = file.manifest.tokenizer
             self.model_digest = file.model_digest
+            # Digests leave one core to what is parsed and imported meanwhile.
             with ThreadPoolExecutor(max_workers=1) as background:
                 reading = background.submit(
                     FullWeights,
                     file,
                     as_floats=float_profile,
-                    num_threads=threads,
+                    num_threads=max(1, threads - 1),
                     progress=progress,
                 )
                 self.tokenizer = Tokenizer(file.read_bytes("tokenizer"), file.manifest.tokenizer)

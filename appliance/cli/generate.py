@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import secrets
 import sys
@@ -120,6 +121,7 @@ def command(
     StopMatcher(stops)  # refuses wrong ones now, not after a large model has been read
     with open_vqf(path):  # what is no VQF file is refused for that, not for having no signature
         admit_unsigned(path, dev=dev)
+    gc.disable()  # loading makes a few million objects that stay: looking for garbage finds none
     # Imported here: the engine takes numba, which `--help` and usage errors need not wait for.
     from engine.model import Model  # noqa: PLC0415
 
@@ -127,6 +129,9 @@ def command(
         model = Model(path, num_threads=threads, max_positions=context, progress=progress)
     from engine.generate import generate  # noqa: PLC0415
     from engine.sequence import Request  # noqa: PLC0415
+
+    gc.freeze()
+    gc.enable()
 
     with model:
         if raw or (model.template is None and system is None):
