@@ -76,7 +76,7 @@ def kernels() -> dict[str, Kernel]:
 
 def compile_kernel(function: Any) -> Compiled:
     """Compile the function of a kernel anew: what comes from the cache cannot be read."""
-    library = cfunc(SIGNATURE)(function)._library
+    library: Any = vars(cfunc(SIGNATURE)(function))["_library"]
     return Compiled(library.get_llvm_str(), library.get_asm_str())
 
 

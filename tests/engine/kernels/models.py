@@ -112,7 +112,7 @@ def random_weights(config: ModelConfig, kinds: Sequence[str], seed: int = 0) -> 
 
 def random_ids(config: ModelConfig, count: int, seed: int = 0) -> list[int]:
     """Return token ids, the first and the last of the vocabulary among them."""
-    ids = SplitMix64(seed + 1000).integers(0, config.vocab_size, (count,)).tolist()
+    ids: list[int] = SplitMix64(seed + 1000).integers(0, config.vocab_size, (count,)).tolist()
     ids[:2] = [config.vocab_size - 1, 0][:count]
     return ids
 

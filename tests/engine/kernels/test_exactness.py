@@ -33,7 +33,7 @@ from tests.engine.reference.support import inv_freq_bits
 ROWS = 23
 WITH_DECODE = (ROWS - 1, 1)
 # Small matrices where the kind of a matrix is not what is tested.
-NARROW = {"hidden_size": 64, "intermediate_size": 96, "vocab_size": 37}
+NARROW: dict[str, Any] = {"hidden_size": 64, "intermediate_size": 96, "vocab_size": 37}
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -62,17 +62,17 @@ _set_body, _product_body, _good_body = (
 
 
 @njit(types.int64(types.int64))
-def set_control(value: int) -> int:
+def set_control(value: int) -> Any:
     return _set_body(value)
 
 
 @njit(types.int64(types.int64, types.int64))
-def product_bits(a: int, b: int) -> int:
+def product_bits(a: int, b: int) -> Any:
     return _product_body(a, b)
 
 
 @njit(types.int64())
-def good_control() -> int:
+def good_control() -> Any:
     return _good_body()
 
 
@@ -80,7 +80,7 @@ def is_bad_here() -> bool:
     """Compute in the calling thread: a subnormal product, and a tie that goes up to even."""
     flushes = product_bits(0x00800000, 0x3F000000) != 0x00400000
     cuts_off = product_bits(0x3FC00000, 0x3F800001) != 0x3FC00002
-    return flushes and cuts_off
+    return bool(flushes and cuts_off)
 
 
 def with_bad_control(work: Callable[[], Any]) -> Any:

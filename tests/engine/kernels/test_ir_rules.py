@@ -6,10 +6,11 @@ Each rule is shown to find what it is for, in code that was compiled in the same
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
-from llvmlite import ir
 
+from engine.kernels import ops
 from engine.kernels.build import body
 from engine.kernels.simd import F32, F32X16, F64, I64, Code, Val, vec
 from engine.kernels.target import TARGET
@@ -46,7 +47,8 @@ def test_kernels(name: str) -> None:
 
 
 def test_these_are_all_kernels() -> None:
-    assert len(KERNELS) == 31
+    found = set(KERNELS.values())
+    assert found > {*ops.LINEAR.values(), *ops.EMBED.values()}
     assert {"norm", "quantise", "attention", "attention_single", "rotate"} <= KERNELS.keys()
 
 
@@ -139,7 +141,7 @@ def compile_bad(emit: Callable[[Code, Val], Val]) -> Compiled:
 
     intrinsic = body(whole)
 
-    def kernel(instruction: int, step: int, thread: int) -> int:
+    def kernel(instruction: int, step: int, thread: int) -> Any:
         return intrinsic(instruction, step, thread)
 
     return compile_kernel(kernel)
@@ -183,4 +185,3 @@ def test_calls_outwards_are_seen() -> None:
         return code.call("getpid", I64, instruction)
 
     assert declared(compile_bad(outwards)) == {"getpid"}
-    assert ir.IntType(64) == I64

@@ -36,9 +36,10 @@ def run_path(path: str, *models: str) -> dict[str, Any]:
         env={**os.environ, PATH_SETTING: path},
     )
     assert result.returncode == 0, result.stderr
-    found: dict[str, Any] = json.loads(result.stdout)
+    found = json.loads(result.stdout)
     assert found["path"] == path
-    return found["models"]
+    models_found: dict[str, Any] = found["models"]
+    return models_found
 
 
 def compare(path: str, *models: str) -> None:

@@ -79,7 +79,7 @@ def schedules(draw: st.DrawFn) -> tuple[list[int], list[list[tuple[int, int]]]]:
     left = dict(enumerate(lengths))
     steps = []
     while left:
-        step = []
+        step: list[tuple[int, int]] = []
         room = 160
         for number in draw(st.permutations(sorted(left))):
             if room and (not step or draw(st.booleans())):

@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -53,13 +54,13 @@ _arrive_body = body(_arrive)
 
 
 @kernel
-def tally(instruction: int, step: int, thread: int) -> int:
+def tally(instruction: int, step: int, thread: int) -> Any:
     """Run `_tally`."""
     return _tally_body(instruction, step, thread)
 
 
 @kernel
-def arrive(instruction: int, step: int, thread: int) -> int:
+def arrive(instruction: int, step: int, thread: int) -> Any:
     """Run `_arrive`."""
     return _arrive_body(instruction, step, thread)
 

@@ -124,8 +124,8 @@ def test_rmsnorm(vector: dict[str, Any]) -> None:
 def norm_of_heads(x: Array, weight: Array, eps: int) -> Array:
     """Return the norm of heads of 16, as queries get it."""
     tensors = {"q_norm": Weight("F32", {"w": weight}), **FLOAT_AND_INTEGER}
-    shape = {"num_heads": 2, "num_kv_heads": 2, "head_dim": 16, "rope_inv_freq_bits": ()}
-    found = Pieces(tensors, architecture="qwen3", norm_eps_bits=eps, **shape)
+    shape: dict[str, Any] = {"num_heads": 2, "num_kv_heads": 2, "head_dim": 16}
+    found = Pieces(tensors, architecture="qwen3", norm_eps_bits=eps, rope_inv_freq_bits=(), **shape)
     both = np.stack((x, x), axis=1)
     tables = found.tables_of_one_block(len(x))
     scaled = attend(found, both, 0 * both, 0 * both, range(len(x)), tables).scaled
