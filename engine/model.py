@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 from engine.config import ModelConfig, TokenizerConfig
 from engine.errors import ConfigError, TemplateError, UnsupportedError
+from engine.memory.buffers import return_freed_memory
 from engine.memory.full import FullWeights
 from engine.text.template import ChatTemplate
 from engine.text.tokenizer import Tokenizer
@@ -79,6 +80,7 @@ class Model:
                     progress=progress,
                 )
                 self.tokenizer = Tokenizer(file.read_bytes("tokenizer"), file.manifest.tokenizer)
+                return_freed_memory()  # the parsed document, before the next peak
                 self.template = None
                 if file.has_extent("template"):
                     self.template = ChatTemplate(file.read_bytes("template"), self.tokenizer)

@@ -1,7 +1,9 @@
 """What the trace costs on a wide model: measured on few layers of an 8B shape, stated for all 32.
 
 Time grows linearly with the layers, so a model of one layer and one of N give the cost of a layer
-and of what surrounds the layers (embedding, head), each with and without the trace.
+and of what surrounds the layers (embedding, head). The trace hashes one state more than there are
+layers (NUMERICS N11), each at the same cost, which is taken from runs with and without it that
+follow each other.
 """
 
 from __future__ import annotations
@@ -18,28 +20,25 @@ from appliance.bench.synthetic import LAYERS_8B
 
 
 class WidthRow(NamedTuple):
-    """Milliseconds of a prefill or of one decode step, without and with the trace.
+    """Milliseconds of a prefill or of one decode step.
 
-    `layer_ms` is one layer, `rest_ms` all that is not layers.
+    `layer_ms` is one layer, `rest_ms` all that is not layers, `hash_ms` the trace of one state.
     """
 
     case: Case
     threads: int
     layer_ms: float
     rest_ms: float
-    traced_layer_ms: float
-    traced_rest_ms: float
+    hash_ms: float
 
-    def total_ms(self, layers: int, *, trace: bool) -> float:
-        """Return the time with so many layers."""
-        if trace:
-            return self.traced_rest_ms + layers * self.traced_layer_ms
+    def total_ms(self, layers: int) -> float:
+        """Return the time with so many layers and no trace."""
         return self.rest_ms + layers * self.layer_ms
 
     @property
     def trace_cost(self) -> float:
         """Share of time that the trace adds with all layers of the shape."""
-        return self.total_ms(LAYERS_8B, trace=True) / self.total_ms(LAYERS_8B, trace=False) - 1
+        return (LAYERS_8B + 1) * self.hash_ms / self.total_ms(LAYERS_8B)
 
 
 class WidthResults(NamedTuple):
@@ -66,8 +65,7 @@ class WidthResults(NamedTuple):
                     "threads": row.threads,
                     "layer_ms": row.layer_ms,
                     "rest_ms": row.rest_ms,
-                    "traced_layer_ms": row.traced_layer_ms,
-                    "traced_rest_ms": row.traced_rest_ms,
+                    "hash_ms": row.hash_ms,
                     "trace_cost_32_layers": row.trace_cost,
                 }
                 for row in self.rows
@@ -111,8 +109,8 @@ def measure_width(
                     times[case].append(
                         [
                             _steps_tokens(case) / child.rate(case, trace=trace) * 1e3
-                            for trace in (False, True)
                             for child in (few, many)
+                            for trace in (False, True)
                         ]
                     )
                     progress(sum(map(len, times.values())) + len(rows) * rounds, total)
@@ -126,7 +124,8 @@ def _steps_tokens(case: Case) -> int:
 
 
 def _fit(case: Case, threads: int, num_layers: int, rounds: list[list[float]]) -> WidthRow:
-    few, many, traced_few, traced_many = (statistics.median(t) for t in zip(*rounds, strict=True))
-    layer = (many - few) / (num_layers - 1)
-    traced_layer = (traced_many - traced_few) / (num_layers - 1)
-    return WidthRow(case, threads, layer, few - layer, traced_layer, traced_few - traced_layer)
+    few, _, many, traced_many = zip(*rounds, strict=True)
+    layer_ms = (statistics.median(many) - statistics.median(few)) / (num_layers - 1)
+    added = [on - off for off, on in zip(many, traced_many, strict=True)]
+    hash_ms = statistics.median(added) / (num_layers + 1)
+    return WidthRow(case, threads, layer_ms, statistics.median(few) - layer_ms, hash_ms)

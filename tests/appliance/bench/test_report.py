@@ -88,17 +88,17 @@ def test_the_plot_names_cases_and_ratios(with_rival: bool) -> None:
     ET.fromstring(picture)  # noqa: S314 - made in the line before
     comments = picture.decode()
     assert "<!-- decode at 2048 -->" in comments
-    assert "<!-- 2 threads -->" in comments
+    assert "<!-- decode, 2 threads -->" in comments
     assert ("<!-- 2.00x -->" in comments) == with_rival
 
 
 def test_the_width_report_is_about_32_layers() -> None:
-    row = WidthRow(Case("prefill", 512, 0), 1, 10.0, 80.0, 11.0, 88.0)
-    assert row.total_ms(32, trace=False) == 400.0
+    row = WidthRow(Case("prefill", 512, 0), 1, 10.0, 10.0, 1.0)
+    assert row.total_ms(32) == 330.0
     assert row.trace_cost == pytest.approx(0.1)
     wide = WidthResults("Q4_0", 3, {"kernel_path": "avx2"}, [row])
     text = width_report(wide)
-    assert cells(text, "prefill 512")[0][1:] == ["1", "10.00", "11.00", "80.00", "88.00", "10.0 %"]
+    assert cells(text, "prefill 512")[0][1:] == ["1", "10.00", "10.00", "1.000", "10.0 %"]
     value = wide.as_json()
     assert value["rows"][0]["trace_cost_32_layers"] == pytest.approx(0.1)
     assert value["shape"]["measured_layers"] == [1, 3]
