@@ -12,8 +12,8 @@ import click
 
 from appliance.cli.options import force_option, json_option
 from appliance.cli.output import Progress, note, write_json
+from crypto.atomic import AtomicFile
 from engine.errors import ConfigError
-from engine.vqf.atomic import AtomicFile
 
 if TYPE_CHECKING:
     from appliance.bench.cases import Case

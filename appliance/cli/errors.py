@@ -2,19 +2,20 @@
 
 exit 0      done
 exit 1      the thing that was checked is bad: FormatError, WeightsError, ConversionError,
-            NonFiniteError, InvalidProofError
+            NonFiniteError, InvalidProofError, InvalidSignatureError, InvalidTagError, PolicyError
 exit 2      usage, or an input that cannot be read or served: usage errors, OSError,
             UnsupportedError, ConfigError, ContextLengthError, TemplateError, SamplingError,
-            UnsupportedCpuError, a package that is not installed
-exit 3      incomplete, neither good nor bad: WeightsUncheckedError, CancelledError, a full disk or
-            a limit on file sizes, too little memory
-exit 70     a defect of this program: every other exception
+            UnsupportedCpuError, KeyFileError, a WriteError whose target may not be replaced, a
+            package that is not installed
+exit 3      incomplete, neither good nor bad: WeightsUncheckedError, CancelledError,
+            UnavailableError, a full disk or a limit on file sizes, too little memory
+exit 70     a defect: SelfTestError, and every other exception
 exit 130    interrupted from the keyboard
 exit 141    whoever read the output went away
 
 "Did not verify" (1) and "could not be checked" (3) are kept apart. An error class that the table
 below does not name is a defect (70), so that a new one gets its row on purpose. Where the operating
-system is the cause of a ConversionError, its code is that of the OSError: the source is not bad.
+system is the cause of a WriteError, its code is that of the OSError.
 """
 
 from __future__ import annotations
@@ -37,6 +38,13 @@ EXIT_BROKEN_PIPE = 141
 EXITS: dict[type[Exception], int] = {
     crypto_errors.FormatError: EXIT_BAD,
     crypto_errors.InvalidProofError: EXIT_BAD,
+    crypto_errors.InvalidSignatureError: EXIT_BAD,
+    crypto_errors.InvalidTagError: EXIT_BAD,
+    crypto_errors.PolicyError: EXIT_BAD,
+    crypto_errors.KeyFileError: EXIT_USAGE,
+    crypto_errors.WriteError: EXIT_USAGE,
+    crypto_errors.UnavailableError: EXIT_INCOMPLETE,
+    crypto_errors.SelfTestError: EXIT_DEFECT,
     engine_errors.FormatError: EXIT_BAD,
     engine_errors.WeightsError: EXIT_BAD,
     engine_errors.ConversionError: EXIT_BAD,
@@ -54,6 +62,13 @@ EXITS: dict[type[Exception], int] = {
 OPTIONAL_PACKAGES = {"matplotlib": "plots"}
 """Packages that an extra of pyproject.toml brings, and the name of that extra."""
 
+_SILENT: dict[type[Exception], str] = {
+    crypto_errors.InvalidProofError: "a Merkle proof does not verify",
+    crypto_errors.InvalidSignatureError: "a signature does not verify",
+    crypto_errors.InvalidTagError: "the tag does not verify: altered, or the wrong key",
+}
+"""What to print for errors that carry no detail."""
+
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 
@@ -61,7 +76,7 @@ class Failure(NamedTuple):
     """How a run failed: the exit code, the kind of error and one line for a person.
 
     `rule` and `offset` say which rule of the weight format was broken and at which byte; only a
-    FormatError has them.
+    FormatError has them. `reason` is the stable code of a PolicyError or a KeyFileError.
     """
 
     exit_code: int
@@ -69,6 +84,7 @@ class Failure(NamedTuple):
     message: str
     rule: str | None = None
     offset: int | None = None
+    reason: str | None = None
 
     def as_json(self) -> dict[str, object]:
         """Return the object that `--json` prints in place of a result."""
@@ -79,6 +95,8 @@ class Failure(NamedTuple):
         }
         if self.rule is not None:
             value.update(rule=self.rule, offset=self.offset)
+        if self.reason is not None:
+            value["reason"] = self.reason
         return value
 
 
@@ -96,13 +114,15 @@ def describe(error: BaseException) -> Failure:
         return Failure(EXIT_INTERRUPTED, "Interrupted", "interrupted")
     if isinstance(error, click.ClickException):
         return Failure(EXIT_USAGE, "UsageError", _describe_click_error(error))
-    if isinstance(error, engine_errors.FormatError):
+    if isinstance(error, engine_errors.FormatError | crypto_errors.FormatError):
         return Failure(EXIT_BAD, kind, _one_line(str(error)), error.rule, error.offset)
-    if isinstance(error, engine_errors.ConversionError) and isinstance(error.__cause__, OSError):
+    if isinstance(error, crypto_errors.WriteError) and isinstance(error.__cause__, OSError):
         return Failure(_os_exit(error.__cause__), kind, _one_line(str(error)))
     for error_class, exit_code in EXITS.items():
         if isinstance(error, error_class):
-            return Failure(exit_code, kind, _one_line(str(error)))
+            reason = getattr(error, "reason", None)
+            line = _one_line(str(error)) or _SILENT.get(error_class, kind)
+            return Failure(exit_code, kind, line, reason=reason)
     if isinstance(error, BrokenPipeError):
         return Failure(EXIT_BROKEN_PIPE, kind, "the reader of the output went away")
     if isinstance(error, OSError):

@@ -17,7 +17,7 @@ from engine.convert.gguf import GgufFile
 from engine.convert.gguf_model import read_gguf
 from engine.convert.hf_model import Quant, read_folder
 from engine.convert.safetensors import SafetensorsFolder
-from engine.errors import ConfigError, ConversionError
+from engine.errors import ConfigError
 from engine.vqf.writer import write_vqf
 
 Progress = Callable[[int, int], None]
@@ -59,7 +59,8 @@ def convert(
         ConversionError: The source is damaged, incomplete or contradicts itself.
         UnsupportedError: The source needs something that is not implemented; the message names it.
         ConfigError: The request makes no sense, or `target` exists and `force` is not given.
-        OSError: A file cannot be read, or `target` cannot be written.
+        OSError: A file of the source cannot be read.
+        WriteError: `target` cannot be written.
     """
     if target.exists() and not force:
         raise ConfigError(f"{target} exists already")
@@ -77,21 +78,15 @@ def convert(
 def _write(
     target: Path, checkpoint: Checkpoint, force: bool, progress: Progress | None
 ) -> Conversion:
-    try:
-        digest = write_vqf(
-            target,
-            checkpoint.config,
-            checkpoint.text.config,
-            checkpoint.plan(),
-            checkpoint.extent,
-            force=force,
-            progress=progress,
-        )
-    except ConversionError as error:
-        # a refusal of the file system says nothing about the source
-        if isinstance(error.__cause__, OSError):
-            raise OSError(error.__cause__.errno, error.__cause__.strerror, str(target)) from error
-        raise
+    digest = write_vqf(
+        target,
+        checkpoint.config,
+        checkpoint.text.config,
+        checkpoint.plan(),
+        checkpoint.extent,
+        force=force,
+        progress=progress,
+    )
     kinds = checkpoint.weights_by_kind()
     return Conversion(
         digest,

@@ -12,8 +12,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
+from crypto.atomic import AtomicFile
 from engine.errors import ConversionError, FormatError
-from engine.vqf.atomic import AtomicFile
 from engine.vqf.chunks import ChunkHasher
 from engine.vqf.format import CHUNK_BYTES, PREAMBLE_BYTES
 from engine.vqf.manifest import Extent, laid_out, model_digest
@@ -60,9 +60,9 @@ def write_vqf(
         progress: called with the bytes of the data area that are done, and all of them.
 
     Raises:
-        ConversionError: the plan is no valid file, a buffer has another length than planned, the
-            target exists, or the file system refused; nothing is left behind. What `source` and
-            `progress` raise passes through.
+        ConversionError: the plan is no valid file, or a buffer has another length than planned.
+        WriteError: the target exists, or the file system refused. Nothing is left behind, whatever
+            happens; what `source` and `progress` raise passes through.
     """
     target = Path(path)
     manifest = _planned(config, tokenizer_config, plan)

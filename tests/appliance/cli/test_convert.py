@@ -161,7 +161,7 @@ def test_targets_that_cannot_be_written(
     real = os.open
 
     def read_only(path, flags, *arguments, **named):
-        if flags & os.O_CREAT:
+        if flags & (os.O_CREAT | os.O_TMPFILE) & ~os.O_DIRECTORY:
             raise OSError(errno.EROFS, os.strerror(errno.EROFS), path)
         return real(path, flags, *arguments, **named)
 

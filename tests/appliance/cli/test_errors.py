@@ -22,8 +22,8 @@ def test_every_error_class_has_a_row() -> None:
     ("number", "exit_code"),
     [(errno.ENOSPC, 3), (errno.EDQUOT, 3), (errno.EFBIG, 3), (errno.EROFS, 2)],
 )
-def test_a_conversion_that_the_disk_ended_is_not_a_bad_source(number: int, exit_code: int) -> None:
-    error = errors.ConversionError("out.vqf cannot be written: reason")
+def test_a_full_disk_is_no_usage_error(number: int, exit_code: int) -> None:
+    error = crypto_errors.WriteError("out.vqf cannot be written: reason")
     error.__cause__ = OSError(number, "reason")
     assert describe(error).exit_code == exit_code
 

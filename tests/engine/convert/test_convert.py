@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from numpy._core._multiarray_umath import __cpu_dispatch__
 
+from crypto.errors import WriteError
 from engine.convert.convert import convert
 from engine.convert.gguf import GgufFile
 from engine.convert.gguf_model import read_gguf
@@ -209,11 +210,12 @@ def test_a_disk_that_is_full(tmp_path: Path):
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, before[1]))
     try:
-        with pytest.raises(OSError, match=r"m\.vqf") as caught:
+        with pytest.raises(WriteError, match=r"m\.vqf") as caught:
             convert(source, tmp_path / "m.vqf")
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
-    assert caught.value.errno == errno.EFBIG
+    assert isinstance(caught.value.__cause__, OSError)
+    assert caught.value.__cause__.errno == errno.EFBIG
     assert_nothing_left(tmp_path)
 
 
@@ -227,15 +229,16 @@ def test_a_disk_that_fills_up_while_writing(tmp_path: Path, monkeypatch):
         return real(*arguments)
 
     monkeypatch.setattr(os, "pwrite", refuse)
-    with pytest.raises(OSError, match=r"No space.*m\.vqf") as caught:
+    with pytest.raises(WriteError, match=r"m\.vqf.*No space") as caught:
         convert(CONVERT / "qwen3_tiny-q8_0.gguf", tmp_path / "m.vqf")
-    assert caught.value.errno == errno.ENOSPC
+    assert isinstance(caught.value.__cause__, OSError)
+    assert caught.value.__cause__.errno == errno.ENOSPC
     assert_nothing_left(tmp_path)
 
 
 @pytest.mark.parametrize("target", ["missing/m.vqf", "file/m.vqf"])
 def test_targets_that_cannot_be_written(tmp_path: Path, target: str):
     (tmp_path / "file").write_bytes(b"")
-    with pytest.raises(OSError, match=r"m\.vqf"):
+    with pytest.raises(WriteError, match=r"m\.vqf"):
         convert(CONVERT / "qwen3_tiny-q8_0.gguf", tmp_path / target)
     assert_nothing_left(tmp_path, tmp_path / "file")

@@ -17,9 +17,10 @@ import numpy as np
 import pytest
 
 import engine.vqf
+from crypto.errors import WriteError
 from engine.errors import ConversionError
 from engine.vqf import ExtentPlan, TensorSpec, open_vqf, write_vqf
-from engine.vqf.atomic import AtomicFile
+from crypto.atomic import AtomicFile
 from tests.engine.vqf import tiny
 
 if TYPE_CHECKING:
@@ -57,7 +58,10 @@ def test_mode_follows_the_umask(tmp_path: Path, mask: int, mode: int) -> None:
         os.umask(old)
 
 
-def test_nobody_else_reads_the_unfinished_file(tmp_path: Path) -> None:
+def test_nobody_else_reads_the_unfinished_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(AtomicFile, "_without_name", lambda _self: -1)
     seen = []
 
     def look(_done: int, _total: int) -> None:
@@ -92,7 +96,7 @@ def test_existing_target_needs_force(tmp_path: Path) -> None:
     path = tmp_path / "a.vqf"
     path.write_bytes(b"something else")
     called = []
-    with pytest.raises(ConversionError, match="exists already"):
+    with pytest.raises(WriteError, match="exists already"):
         write_vqf(path, tiny.CONFIG, tiny.TOKENIZER, tiny.PLAN, called.append)
     assert path.read_bytes() == b"something else"
     assert not called, "the source was asked before the target was looked at"
@@ -108,7 +112,7 @@ def test_target_that_appears_meanwhile_is_kept(tmp_path: Path) -> None:
         if done == total:
             path.write_bytes(b"somebody else's")
 
-    with pytest.raises(ConversionError, match="exists already"):
+    with pytest.raises(WriteError, match="exists already"):
         write_tiny(path, progress=appear)
     assert path.read_bytes() == b"somebody else's"
     assert len(list(tmp_path.iterdir())) == 1
@@ -125,7 +129,7 @@ def test_link_refuses_what_appears_at_the_last_moment(tmp_path: Path) -> None:
 
     with Late(path, force=False) as file:
         file.create()
-        with pytest.raises(ConversionError, match="exists already"):
+        with pytest.raises(WriteError, match="exists already"):
             file.commit()
     assert path.read_bytes() == b"somebody else's"
     assert len(list(tmp_path.iterdir())) == 1
@@ -136,6 +140,7 @@ def test_file_system_without_links(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         raise PermissionError(1, "Operation not permitted")
 
     monkeypatch.setattr(os, "link", refuse)
+    monkeypatch.setattr(AtomicFile, "_without_name", lambda _self: -1)
     write_tiny(tmp_path / "a.vqf")
     assert [entry.name for entry in tmp_path.iterdir()] == ["a.vqf"]
 
@@ -146,7 +151,7 @@ def test_force_replaces_regular_files_only(tmp_path: Path) -> None:
     link = tmp_path / "link"
     link.symlink_to(tmp_path / "elsewhere")
     for target in (folder, link, Path("/dev/null")):
-        with pytest.raises(ConversionError, match="not a regular file"):
+        with pytest.raises(WriteError, match="not a regular file"):
             write_tiny(target, force=True)
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["folder", "link"]
 
@@ -168,7 +173,7 @@ def test_read_only_folder() -> None:
     with tempfile.TemporaryDirectory() as name:  # not below a folder that is closed to others
         folder = Path(name)
         folder.chmod(0o555)
-        with unprivileged(), pytest.raises(ConversionError) as caught:
+        with unprivileged(), pytest.raises(WriteError) as caught:
             write_tiny(folder / "a.vqf")
         assert str(caught.value) == f"{folder / 'a.vqf'} cannot be written: Permission denied"
         assert isinstance(caught.value.__cause__, OSError)
@@ -177,7 +182,7 @@ def test_read_only_folder() -> None:
 
 
 def test_missing_folder(tmp_path: Path) -> None:
-    with pytest.raises(ConversionError, match="cannot be written: No such file"):
+    with pytest.raises(WriteError, match="cannot be written: No such file"):
         write_tiny(tmp_path / "absent" / "a.vqf")
 
 
@@ -185,7 +190,8 @@ def program(body: str) -> str:
     """Return a program that writes the example file under the name of its first argument."""
     return (
         "import os, resource, sys, time\n"
-        "from engine.errors import ConversionError\n"
+        "from crypto import atomic\n"
+        "from crypto.errors import WriteError\n"
         "from engine.vqf import write_vqf\n"
         "from tests.engine.vqf import tiny\n"
         "def write(**options):\n"
@@ -201,7 +207,7 @@ def test_no_space(tmp_path: Path, limit: int) -> None:
         f"resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, {limit}))\n"
         "try:\n"
         "    write()\n"
-        "except ConversionError as error:\n"
+        "except WriteError as error:\n"
         "    print(error)\n"
     )
     path = tmp_path / "a.vqf"
@@ -230,17 +236,19 @@ def test_no_space_while_writing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(os, "posix_fallocate", unable)
     monkeypatch.setattr(os, "pwrite", full)
-    with pytest.raises(ConversionError, match="No space left on device"):
+    with pytest.raises(WriteError, match="No space left on device"):
         write_tiny(tmp_path / "a.vqf")
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize(
-    ("number", "left"), [(signal.SIGINT, 0), (signal.SIGKILL, 1)], ids=["SIGINT", "SIGKILL"]
-)
-def test_interrupted(tmp_path: Path, number: signal.Signals, left: int) -> None:
-    """An interrupt leaves nothing; a kill leaves the temporary file and no target."""
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("named", [False, True], ids=["without a name", "hidden name"])
+def test_interrupted(tmp_path: Path, number: signal.Signals, named: bool) -> None:
+    """Nothing is left, but by a kill where the file system has no files without names."""
+    left = int(named and number is not signal.SIGINT)
     body = (
+        f"if {named}:\n"
+        "    atomic.AtomicFile._without_name = lambda self: -1\n"
         "def wait(done, total):\n"
         "    if done > 10_000:\n"
         "        print('ready', flush=True)\n"
