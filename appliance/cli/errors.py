@@ -21,12 +21,15 @@ system is the cause of a WriteError, its code is that of the OSError.
 from __future__ import annotations
 
 import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
 import click
 
 from crypto import errors as crypto_errors
 from engine import errors as engine_errors
+from simd import errors as simd_errors
 
 EXIT_BAD = 1
 EXIT_USAGE = 2
@@ -54,7 +57,8 @@ EXITS: dict[type[Exception], int] = {
     engine_errors.ContextLengthError: EXIT_USAGE,
     engine_errors.TemplateError: EXIT_USAGE,
     engine_errors.SamplingError: EXIT_USAGE,
-    engine_errors.UnsupportedCpuError: EXIT_USAGE,
+    simd_errors.ConfigError: EXIT_USAGE,
+    simd_errors.UnsupportedCpuError: EXIT_USAGE,
     engine_errors.WeightsUncheckedError: EXIT_INCOMPLETE,
     engine_errors.CancelledError: EXIT_INCOMPLETE,
 }
@@ -75,8 +79,8 @@ _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 class Failure(NamedTuple):
     """How a run failed: the exit code, the kind of error and one line for a person.
 
-    `rule` and `offset` say which rule of the weight format was broken and at which byte; only a
-    FormatError has them. `reason` is the stable code of a PolicyError or a KeyFileError.
+    `rule` and `offset` say which rule of a format was broken and at which byte; a WeightsError has
+    a rule and no offset: the comparison that failed. `reason` is the stable code of a PolicyError or a KeyFileError.
     """
 
     exit_code: int
@@ -94,7 +98,9 @@ class Failure(NamedTuple):
             "exit_code": self.exit_code,
         }
         if self.rule is not None:
-            value.update(rule=self.rule, offset=self.offset)
+            value["rule"] = self.rule
+        if self.offset is not None:
+            value["offset"] = self.offset
         if self.reason is not None:
             value["reason"] = self.reason
         return value
@@ -115,14 +121,14 @@ def describe(error: BaseException) -> Failure:
     if isinstance(error, click.ClickException):
         return Failure(EXIT_USAGE, "UsageError", _describe_click_error(error))
     if isinstance(error, engine_errors.FormatError | crypto_errors.FormatError):
-        return Failure(EXIT_BAD, kind, _one_line(str(error)), error.rule, error.offset)
+        return Failure(EXIT_BAD, kind, _line(error, kind), error.rule, error.offset)
     if isinstance(error, crypto_errors.WriteError) and isinstance(error.__cause__, OSError):
-        return Failure(_os_exit(error.__cause__), kind, _one_line(str(error)))
+        return Failure(_os_exit(error.__cause__), kind, _line(error, kind))
     for error_class, exit_code in EXITS.items():
         if isinstance(error, error_class):
-            reason = getattr(error, "reason", None)
-            line = _one_line(str(error)) or _SILENT.get(error_class, kind)
-            return Failure(exit_code, kind, line, reason=reason)
+            reason, rule = getattr(error, "reason", None), getattr(error, "check", None)
+            line = _line(error, _SILENT.get(error_class, kind))
+            return Failure(exit_code, kind, line, rule=rule, reason=reason)
     if isinstance(error, BrokenPipeError):
         return Failure(EXIT_BROKEN_PIPE, kind, "the reader of the output went away")
     if isinstance(error, OSError):
@@ -135,6 +141,24 @@ def describe(error: BaseException) -> Failure:
         return Failure(EXIT_USAGE, "MissingPackage", message)
     hint = "run `windhover --debug ...` for the traceback"
     return Failure(EXIT_DEFECT, kind, _one_line(f"internal error: {kind}: {error} ({hint})"))
+
+
+@contextmanager
+def about(
+    subject: object, *, errors: type[Exception] = crypto_errors.CryptoError
+) -> Iterator[None]:
+    """Let an error of this class that arises inside be reported with what it is about before it."""
+    try:
+        yield
+    except errors as error:
+        error.add_note(str(subject))
+        raise
+
+
+def _line(error: BaseException, otherwise: str) -> str:
+    """Return the line of an error, with the subjects that `about` gave it."""
+    subjects = reversed(getattr(error, "__notes__", []))
+    return _one_line(": ".join([*subjects, str(error) or otherwise]))
 
 
 def _os_exit(error: OSError) -> int:

@@ -21,7 +21,7 @@ from engine.kernels.functions import (
 )
 from engine.kernels.program import STEP_NUM_TILES, argument, grab
 from engine.kernels.rows import flag_row
-from engine.kernels.simd import F32, F32X16, I32, I32X16, Code, Val
+from simd.code import F32, F32X16, I32, I32X16, Code, Val
 
 
 def _softmax(code: Code, step: Val, tile: Tile) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from engine.kernels.attention_tile import FEW_QUERIES, GROUPS_IN_BLOCK, Tile, each_subtile
 from engine.kernels.cache_number import KEYS_IN_VECTOR
-from engine.kernels.simd import F32, F32X16, Code, Val
+from simd.code import F32, F32X16, Code, Val
 
 _PREFETCH_BYTES = 2048
 _UNROLLED = 4  # dimensions in one turn of the inner loop: a head's size is a multiple of 16

@@ -12,7 +12,7 @@ from typing import Final
 
 from engine.kernels.cache_number import BLOCK_POSITIONS, KEYS_IN_VECTOR, CacheNumber
 from engine.kernels.program import STEP_TILES, argument
-from engine.kernels.simd import Code, Val
+from simd.code import Code, Val
 
 MAX_QUERIES: Final = 24  # query vectors of a tile: rows times heads that share a key/value head
 FEW_QUERIES: Final = (

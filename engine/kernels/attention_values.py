@@ -9,7 +9,7 @@ from __future__ import annotations
 from engine.kernels.attention_tile import FEW_QUERIES, Tile, each_subtile
 from engine.kernels.cache_number import BLOCK_POSITIONS, HALF, SINGLE, CacheNumber
 from engine.kernels.dot import DOT
-from engine.kernels.simd import F32, F32X16, Code, Val, Var
+from simd.code import F32, F32X16, Code, Val, Var
 
 _FEW_VECTORS = 4 if DOT.rows == 16 else 2
 _KEYS_AHEAD = 16

@@ -23,7 +23,7 @@ from __future__ import annotations
 from typing import Final
 
 from engine.kernels.machine import sleep_while, spin_hint, wake_all, yield_processor
-from engine.kernels.simd import I32, I64, Code, Val
+from simd.code import I32, I64, Code, Val
 
 ARRIVALS, GENERATION, SLEEPERS, COMMAND, COMMAND_SLEEPERS = (64 * n for n in range(5))
 STATE_WORDS: Final = 128

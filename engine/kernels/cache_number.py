@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from engine.kernels.simd import F16, F32, F32X16, Code, IrType, Val, vec
+from simd.code import F16, F32, F32X16, Code, IrType, Val, vec
 
 BLOCK_POSITIONS: Final = 64
 KEYS_IN_VECTOR: Final = 16

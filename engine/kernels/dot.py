@@ -20,8 +20,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import ClassVar, Final
 
-from engine.kernels.simd import I8, I16, I32, Code, IrType, Val, vec
-from engine.kernels.target import TARGET
+from simd.code import I8, I16, I32, Code, IrType, Val, vec
+from simd.target import TARGET
 
 
 class Dot(ABC):

@@ -6,7 +6,7 @@ from typing import Final
 
 from llvmlite import ir
 
-from engine.kernels.simd import I32, I32X16, Code, Val, vec
+from simd.code import I32, I32X16, Code, Val, vec
 
 _LOG2_E: Final = 0x3FB8AA3B
 _LN2_HIGH: Final = 0x3F318000

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from engine.kernels.dot import DOT
-from engine.kernels.simd import F16, F32, I8, I16, Code, IrType, Val, vec
+from simd.code import F16, F32, I8, I16, Code, IrType, Val, vec
 
 
 @dataclass(frozen=True, slots=True)

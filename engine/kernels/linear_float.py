@@ -17,7 +17,7 @@ from engine.kernels.linear_integer import (
     own_row,
 )
 from engine.kernels.program import argument, grab, weights_address
-from engine.kernels.simd import F16, F32, F32X16, I16, I32X16, Code, Val, vec
+from simd.code import F16, F32, F32X16, I16, I32X16, Code, Val, vec
 
 _ROWS_IN_TILE: Final = 4
 WEIGHT_BYTES: Final = {"F32": 4, "F16": 2, "BF16": 2}

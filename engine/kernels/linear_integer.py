@@ -17,7 +17,7 @@ from engine.kernels import layouts
 from engine.kernels.dot import DOT
 from engine.kernels.layouts import Layout
 from engine.kernels.program import STEP_PRIVATE, argument, grab, weights_address
-from engine.kernels.simd import F32, I32, Code, Val, Var, vec
+from simd.code import F32, I32, Code, Val, Var, vec
 
 ACTIVATION_BYTES: Final = 48
 SCALE, SUM_FLOAT, SUM_TIMES_8, SUM_FIRST_HALF = 32, 36, 40, 44

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from llvmlite import ir
 
-from engine.kernels.simd import I8, I32, I64, Code, Val
+from simd.code import I8, I32, I64, Code, Val
 
 _IS_X86: Final = platform.machine() == "x86_64"
 _SYS_FUTEX: Final = 202 if _IS_X86 else 98

@@ -9,7 +9,7 @@ from engine.kernels import attention as attention_code
 from engine.kernels import layouts, linear_float, linear_integer, rope, rows
 from engine.kernels.build import Kernel, body, kernel
 from engine.kernels.cache_number import HALF, SINGLE, CacheNumber
-from engine.kernels.simd import Code, Val
+from simd.code import Code, Val
 
 
 def _integer_linear(layout: layouts.Layout) -> Any:

@@ -6,7 +6,7 @@ import os
 import threading
 from typing import Any, Final
 
-from engine.kernels import target  # noqa: F401  (sets numba's target: must come before numba)
+from simd import target  # noqa: F401  (sets numba's target: must come before numba)
 
 # isort: split
 import numpy as np
@@ -25,7 +25,7 @@ from engine.kernels.barrier import (
     command_generation,
     wait_for_change,
 )
-from engine.kernels.build import SIGNATURE, inline
+from engine.kernels.build import SIGNATURE
 from engine.kernels.machine import set_float_control
 from engine.kernels.program import (
     BARRIER,
@@ -35,7 +35,8 @@ from engine.kernels.program import (
     UNLESS_PRIVATE,
     WORDS,
 )
-from engine.kernels.simd import I32, I64, Code, Val
+from simd.build import inline
+from simd.code import I32, I64, Code, Val
 
 # Words of the job: what the workers are to execute.
 _PROGRAM, _COUNT, _STEP, _NUM_THREADS, _STATE, _SPINS = range(6)

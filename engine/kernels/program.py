@@ -22,7 +22,7 @@ from typing import Final
 import numpy as np
 
 from engine.kernels.build import Kernel
-from engine.kernels.simd import Code, Val
+from simd.code import Code, Val
 
 WORDS: Final = 32
 KERNEL, BARRIER, COUNTER, BASE, ARGUMENTS = 0, 1, 2, 5, 8

@@ -16,7 +16,7 @@ from engine.kernels.program import (
     grab,
 )
 from engine.kernels.rows import flag_row
-from engine.kernels.simd import F32, F32X16, F64, I32, I32X16, I64, Code, Val, vec
+from simd.code import F32, F32X16, F64, I32, I32X16, I64, Code, Val, vec
 
 _TWO_OVER_PI: Final = 0x3FE45F306DC9C883
 _PARTS: Final = (0x3FF921FB54400000, 0x3DD0B4611A600000, 0x3BA3198A2E037073)

@@ -37,7 +37,7 @@ from engine.kernels.program import (
     grab,
     weights_address,
 )
-from engine.kernels.simd import F32, F32X16, I8, I32, I32X16, I64, Code, Val, vec
+from simd.code import F32, F32X16, I8, I32, I32X16, I64, Code, Val, vec
 
 # Arguments common to the row kernels.
 WEIGHT, SIZE, INPUT, FLOATS, QUANTISED, ROWS, EPSILON, GATHER, SECOND = range(9)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, ParamSpec, TypeVar, cast
 
-from engine.kernels import target  # noqa: F401  (sets numba's target: must come before numba)
+from simd import target  # noqa: F401  (sets numba's target: must come before numba)
 
 # isort: split
 from numba import njit, types

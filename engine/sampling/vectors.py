@@ -12,7 +12,6 @@ from typing import Final
 
 from llvmlite import ir
 
-from engine.kernels.build import inline
 from engine.kernels.functions import (
     ABS_MASK,
     INFINITY_BITS,
@@ -22,7 +21,8 @@ from engine.kernels.functions import (
     magnitude_bits,
 )
 from engine.kernels.machine import set_float_control
-from engine.kernels.simd import F32, F32X16, I1, I16, I32, I64, Code, Val, vec
+from simd.build import inline
+from simd.code import F32, F32X16, I1, I16, I32, I64, Code, Val, vec
 
 BLOCK: Final = 32
 FIRST_BUCKET: Final = 0x3C80  # high half of the pattern of 2^-6

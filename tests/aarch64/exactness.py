@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.convert.convert import convert
-from engine.kernels.target import TARGET
+from simd.target import TARGET
 from tests.engine.convert.support import tiny_folder
 from tests.engine.kernels.fixed import computed
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from engine.kernels.target import CACHE_SETTING, PATH_SETTING
+from simd.target import CACHE_SETTING, PATH_SETTING
 from tests.engine.kernels.fixed import MODELS, defined
 
 if TYPE_CHECKING:

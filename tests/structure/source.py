@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 CHECKOUT = Path(__file__).parent.parent.parent
-PACKAGES = ("crypto", "engine", "verifier", "he_chain", "appliance")
+PACKAGES = ("simd", "crypto", "engine", "verifier", "he_chain", "appliance")
 NOT_OURS = {".git", ".venv", ".cache", "models", "build", "dist", "__pycache__"}
 
 

@@ -10,12 +10,14 @@ import pytest
 from appliance.cli.errors import EXITS, Failure, describe
 from crypto import errors as crypto_errors
 from engine import errors
+from simd import errors as simd_errors
 
 
 def test_every_error_class_has_a_row() -> None:
     engine_classes = set(errors.EngineError.__subclasses__())
     crypto_classes = set(crypto_errors.CryptoError.__subclasses__())
-    assert set(EXITS) == engine_classes | crypto_classes
+    simd_classes = set(simd_errors.SimdError.__subclasses__())
+    assert set(EXITS) == engine_classes | crypto_classes | simd_classes
 
 
 @pytest.mark.parametrize(
@@ -46,7 +48,7 @@ def test_a_full_disk_is_no_usage_error(number: int, exit_code: int) -> None:
             2,
             "the prompt has 2000 tokens and 100 were asked for; the context holds 2048",
         ),
-        (errors.UnsupportedCpuError("no AVX2"), 2, "no AVX2"),
+        (simd_errors.UnsupportedCpuError("no AVX2"), 2, "no AVX2"),
         (errors.WeightsUncheckedError("changed while read"), 3, "changed while read"),
         (
             FileNotFoundError(errno.ENOENT, "No such file or directory", "a.vqf"),

@@ -146,7 +146,7 @@ def computed(name: str, num_threads: int) -> Report:
 
 def main(names: Sequence[str], threads: Sequence[int] = (1, 2)) -> None:
     """Print the report of some models."""
-    from engine.kernels.target import TARGET
+    from simd.target import TARGET
 
     models = {name: {str(n): computed(name, n) for n in threads} for name in names}
     print(json.dumps({"path": TARGET.path, "cpu_name": TARGET.cpu_name, "models": models}))

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engine.kernels.build import inline
 from engine.kernels.machine import set_float_control
-from engine.kernels.simd import F32, I8, I32, I64, Code, Val
 from engine.reference.linear import linear as define_linear
 from engine.reference.weights import Weight
 from engine.sampling.parameters import SamplingParameters
 from engine.sampling.sampler import Sampler
+from simd.build import inline
+from simd.code import F32, I8, I32, I64, Code, Val
 from tests.engine.kernels import pieces
 from tests.engine.kernels.models import random_ids, random_weights, small_config
 from tests.engine.kernels.running import assert_same, assert_same_bits, define, engine_of, run

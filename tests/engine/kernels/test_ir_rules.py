@@ -12,8 +12,8 @@ import pytest
 
 from engine.kernels import ops
 from engine.kernels.build import body
-from engine.kernels.simd import F32, F32X16, F64, I64, Code, Val, vec
-from engine.kernels.target import TARGET
+from simd.code import F32, F32X16, F64, I64, Code, Val, vec
+from simd.target import TARGET
 from tests.engine.kernels.ir_rules import (
     ASM_RULES,
     IR_RULES,

@@ -14,8 +14,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from engine.kernels.target import CACHE_SETTING
-from tests.engine.kernels.test_target import copied_package
+from simd.target import CACHE_SETTING
+from tests.simd.test_target import copied_packages
 
 CHECKOUT = Path(__file__).parents[3]
 COMPILE = """
@@ -70,7 +70,7 @@ def test_two_builds_give_the_same_files_and_the_next_run_uses_them(tmp_path: Pat
 
 
 def test_machine_code_does_not_depend_on_where_the_checkout_lies(tmp_path: Path) -> None:
-    copy = copied_package(tmp_path / "somewhere" / "else")
+    copy = copied_packages(tmp_path / "somewhere" / "else")
     here = run(ASSEMBLY, CHECKOUT, tmp_path / "cache")
     assert len(set(here)) == 2
     assert run(ASSEMBLY, copy, tmp_path / "other") == here

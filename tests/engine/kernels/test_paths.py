@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from engine.errors import UnsupportedCpuError
-from engine.kernels import target
-from engine.kernels.target import PATH_SETTING, PATHS
+from simd import target
+from simd.errors import UnsupportedCpuError
+from simd.target import PATH_SETTING, PATHS
 from tests.engine.kernels.fixed import MODELS, defined
 
 CHECKOUT = Path(__file__).parents[3]

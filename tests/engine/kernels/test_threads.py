@@ -18,8 +18,8 @@ from engine.errors import ConfigError
 from engine.kernels.build import body, kernel
 from engine.kernels.pool import Pool
 from engine.kernels.program import ALWAYS, NEVER, STEP_WORDS, Program, argument, grab
-from engine.kernels.simd import Code, Val
 from engine.memory.buffers import address_of
+from simd.code import Code, Val
 
 CHECKOUT = Path(__file__).parents[3]
 THREADS = (1, 2, 3, 8)

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from engine.kernels.target import CACHE_SETTING
+from simd.target import CACHE_SETTING
 from tests.engine.kernels.ir_rules import kernels
 
 CHECKOUT = Path(__file__).parents[3]

@@ -21,12 +21,14 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from engine.errors import ConfigError, UnsupportedCpuError
+from simd.errors import ConfigError, UnsupportedCpuError
 
 PATHS = ("avx512", "avx2", "portable", "avx512-emulated")
 PATH_SETTING = "WINDHOVER_KERNEL_PATH"
 CACHE_SETTING = "WINDHOVER_KERNEL_CACHE"
 
+# Found by where they lie, for this package imports nothing that is written in its language.
+_SOURCE_FOLDERS = ("simd", "crypto/kernels", "engine/kernels", "engine/sampling")
 _V3_FLAGS = frozenset({"avx2", "f16c", "fma", "bmi1", "bmi2", "movbe"})
 _V4_FLAGS = frozenset(
     {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl", "avx512_vnni", "gfni"}
@@ -99,9 +101,11 @@ def kernel_sources_digest() -> str:
     folder is keyed by this.
     """
     digest = hashlib.sha256(sys.version.encode())
-    folder = Path(__file__).parent
-    for path in sorted([*folder.glob("*.py"), *folder.parent.glob("sampling/*.py")]):
-        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    root = Path(__file__).parent.parent
+    for folder in _SOURCE_FOLDERS:
+        for path in sorted((root / folder).glob("*.py")):
+            name = path.relative_to(root).as_posix()
+            digest.update(name.encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()[:16]
 
 
@@ -127,7 +131,7 @@ def configure() -> Target:
         "NUMBA_CACHE_DIR": str(_cache_folder(target)),
     }
     if "numba" in sys.modules and any(os.environ.get(k) != v for k, v in wanted.items()):
-        raise ConfigError("numba was imported before engine.kernels.target could set its target")
+        raise ConfigError("numba was imported before simd.target could set its target")
     os.environ.update(wanted)
     return target
 

@@ -9,9 +9,9 @@ executed. No operation here carries a fast-math flag, and none contracts a produ
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from llvmlite import ir
 
@@ -106,6 +106,11 @@ class Val:
     def __ge__(self, other: Val | int) -> Val:
         return self._compare(">=", other)
 
+    def below(self, other: Val | int) -> Val:
+        """Compare as unsigned integers."""
+        compare = self.code.builder.icmp_unsigned
+        return Val(self.code, compare("<", self.ir, self._other(other)))
+
     def equals(self, other: Val | int) -> Val:
         """Return the i1 (or vector of i1) of equality."""
         return self._compare("==", other)
@@ -164,9 +169,28 @@ class Val:
         mask = ir.Constant(vec(I32, len(lanes)), lanes)
         return Val(self.code, self.code.builder.shuffle_vector(self.ir, second, mask))
 
+    def join(self, other: Val) -> Val:
+        """Return the vector of this one's lanes and then `other`'s."""
+        return self.shuffle(list(range(2 * self.type.count)), other)
+
+    def rotate_left(self, bits: int) -> Val:
+        """Rotate each integer by a constant."""
+        amount = self.code.const(self.type, bits)
+        return self.code.overloaded("llvm.fshl", self, self, amount)
+
     def lane(self, index: int) -> Val:
         """Extract one lane."""
         return Val(self.code, self.code.builder.extract_element(self.ir, ir.Constant(I32, index)))
+
+
+Emit: TypeAlias = "Callable[..., Val | None]"
+
+
+class Features(NamedTuple):
+    """A CPU and features of LLVM for one function, in place of the target's."""
+
+    cpu_name: str
+    cpu_features: str
 
 
 class Var:
@@ -267,6 +291,37 @@ class Code:
             suffix = f"v{kind.count}{suffix}"
         return self.call(f"{name}.{suffix}", kind, value, *more)
 
+    def table(self, kind: IrType, values: Sequence[int]) -> Val:
+        """Return a vector constant whose lanes differ."""
+        return Val(self, ir.Constant(kind, list(values)))
+
+    def subroutine(
+        self, name: str, emit: Emit, *arguments: Val, features: Features | None = None
+    ) -> Val:
+        """Call a function of this module that takes and returns i64; write it at the first call.
+
+        Args:
+            name: its name, unique in the module.
+            emit: called as `emit(code, *arguments)`; returns the i64 result, or None for 0.
+            arguments: i64 values.
+            features: instructions that it may use beyond those of the target.
+        """
+        module = self.builder.module
+        function = module.globals.get(name)
+        if function is None:
+            kind = ir.FunctionType(I64, [I64] * len(arguments))
+            function = ir.Function(module, kind, name)
+            function.linkage = "internal"
+            function.attributes.add("noinline")
+            if features is not None:
+                # llvmlite checks names against a list that has none of LLVM's string attributes.
+                set.add(function.attributes, f'"target-cpu"="{features.cpu_name}"')
+                set.add(function.attributes, f'"target-features"="{features.cpu_features}"')
+            inner = Code(ir.IRBuilder(function.append_basic_block("entry")))
+            result = emit(inner, *[inner.val(a) for a in function.args])
+            inner.builder.ret(inner.i64(0).ir if result is None else result.ir)
+        return Val(self, self.builder.call(function, [a.ir for a in arguments]))
+
     def prefetch(self, address: Val) -> None:
         """Ask for the cache line at an address that will be read soon; any address is allowed."""
         void, byte = ir.VoidType(), ir.IntType(8).as_pointer()
@@ -275,6 +330,15 @@ class Code:
         function = module.globals.get(name) or ir.Function(module, function_type, name)
         hints = [ir.Constant(I32, n) for n in (0, 3, 1)]  # read, keep near, data
         self.builder.call(function, [self.pointer(address, I8), *hints])
+
+    def copy(self, to: Val, source: Val, size: Val) -> None:
+        """Copy `size` bytes between places that do not overlap."""
+        byte = ir.IntType(8).as_pointer()
+        function_type = ir.FunctionType(ir.VoidType(), [byte, byte, I64, I1])
+        module, name = self.builder.module, "llvm.memcpy.p0.p0.i64"
+        function = module.globals.get(name) or ir.Function(module, function_type, name)
+        pointers = [self.pointer(to, I8), self.pointer(source, I8)]
+        self.builder.call(function, [*pointers, size.ir, ir.Constant(I1, 0)])
 
     def negate(self, value: Val) -> Val:
         """Flip the sign bit of floats."""
