@@ -8,12 +8,11 @@ when its process is, even one that was killed.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import secrets
 import stat
 from contextlib import suppress
-from errno import EINVAL, EISDIR, ENOENT, ENOTTY, EOPNOTSUPP, EPERM, EXDEV
+from errno import EINVAL, EISDIR, ENOENT, ENOSYS, EOPNOTSUPP, EPERM, EXDEV
 from typing import TYPE_CHECKING, Final, Self
 
 from crypto.errors import WriteError
@@ -24,10 +23,8 @@ if TYPE_CHECKING:
 
     from _typeshed import ReadableBuffer
 
-_FICLONE: Final = 0x40049409
-"""ioctl of Linux that shares one file's blocks with another (ioctl_ficlone(2))."""
 _COPY_BYTES: Final = 1 << 20
-_CANNOT: Final = frozenset({EOPNOTSUPP, EINVAL, EISDIR, ENOENT, ENOTTY, EXDEV, EPERM})
+_CANNOT: Final = frozenset({EOPNOTSUPP, EINVAL, EISDIR, ENOENT, ENOSYS, EXDEV, EPERM})
 """What a system or a file system says that does not know the operation."""
 
 
@@ -98,21 +95,25 @@ class AtomicFile:
             if error.errno not in (EOPNOTSUPP, EINVAL):
                 raise self._failure(error) from error
 
-    def copy_of(self, source: int, length: int) -> None:
-        """Become a copy of a file; its blocks are shared where the file system can do that.
+    def copy_range(self, source: int, offset: int, to_offset: int, length: int) -> None:
+        """Copy bytes of another file; blocks are shared where the file system can do that.
 
         Args:
             source: a descriptor open for reading.
-            length: how many bytes to take; the file has at least so many.
+            offset: of the first byte in the source.
+            to_offset: of the first byte in the new file.
+            length: how many bytes.
 
         Raises:
-            WriteError: the file system refused, or the source is shorter.
+            WriteError: the file system refused, or the source is too short.
         """
         try:
-            if not self._shares(source):
-                self.reserve(length)
-                self._copy(source, length)
-            os.ftruncate(self._descriptor, length)
+            while length:
+                count = self._copy_some(source, offset, to_offset, length)
+                if not count:
+                    message = f"{self._target} cannot be written: its source became shorter"
+                    raise WriteError(message)
+                offset, to_offset, length = offset + count, to_offset + count, length - count
         except OSError as error:
             raise self._failure(error) from error
 
@@ -195,24 +196,16 @@ class AtomicFile:
             self._link_to(self._temporary)
         self._temporary.replace(self._target)
 
-    def _shares(self, source: int) -> bool:
-        """Share the blocks of `source`, if the file system can."""
+    def _copy_some(self, source: int, offset: int, to_offset: int, length: int) -> int:
+        """Copy some of the bytes and return how many; 0 at the end of the source."""
         try:
-            fcntl.ioctl(self._descriptor, _FICLONE, source)
+            return os.copy_file_range(source, self._descriptor, length, offset, to_offset)
         except OSError as error:
             if error.errno not in _CANNOT:
                 raise
-            return False
-        return True
-
-    def _copy(self, source: int, length: int) -> None:
-        """Copy the first `length` bytes of `source`."""
-        for offset in range(0, length, _COPY_BYTES):
-            wanted = min(_COPY_BYTES, length - offset)
-            piece = os.pread(source, wanted, offset)
-            if len(piece) != wanted:
-                raise WriteError(f"{self._target} cannot be written: its source became shorter")
-            self.write_at(offset, piece)
+        piece = os.pread(source, min(length, _COPY_BYTES), offset)
+        self.write_at(to_offset, piece)
+        return len(piece)
 
     def _check_target(self) -> None:
         """Refuse to replace what must not be replaced."""
