@@ -32,6 +32,11 @@ class ConfigError(EngineError):
 class WeightsError(EngineError):
     """Weights were read and did not verify."""
 
+    def __init__(self, message: str, check: str | None = None) -> None:
+        """Keep which comparison of engine/vqf/FORMAT.md section 9 failed (such as `V5`)."""
+        super().__init__(message)
+        self.check = check
+
 
 class WeightsUncheckedError(EngineError):
     """Weights could not be checked: unreadable, or changed while they were read."""
@@ -65,7 +70,3 @@ class TemplateError(EngineError):
 
 class SamplingError(EngineError):
     """Sampling parameters contradict each other or exclude every token."""
-
-
-class UnsupportedCpuError(EngineError):
-    """This CPU lacks an instruction set that the compiled kernels need."""

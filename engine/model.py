@@ -3,29 +3,55 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
+from engine.admission import WeightsPolicy, admit, record_load
 from engine.config import ModelConfig, TokenizerConfig
 from engine.errors import ConfigError, TemplateError, UnsupportedError
 from engine.memory.buffers import return_freed_memory
 from engine.memory.full import FullWeights
 from engine.text.template import ChatTemplate
 from engine.text.tokenizer import Tokenizer
-from engine.vqf import open_vqf
+from engine.vqf import VqfFile, open_vqf
+from engine.vqf.format import Form
+from engine.vqf.unlock import Unlock
 
 if TYPE_CHECKING:
     from engine.forward import Engine
 
 DEFAULT_MAX_ROWS: Final = 512
 
+_NOTHING: Final = Unlock()
+_WORTH_KERNELS_BYTES: Final = 256 << 20
+"""Below it plain digests are done before numba has been imported."""
+
 
 def usable_cores() -> int:
     """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0))
+
+
+def _read(
+    file: VqfFile,
+    *,
+    as_floats: bool,
+    num_threads: int,
+    progress: Callable[[int, int], None] | None,
+) -> FullWeights:
+    """Read the weights, with compiled kernels where they save more time than they cost."""
+    if file.form is Form.SEALED or file.preamble.data_length >= _WORTH_KERNELS_BYTES:
+        from crypto.kernels.load import load_bulk  # noqa: PLC0415  (takes numba)
+
+        file.bulk = load_bulk()
+    else:
+        # Digests leave one core to what is parsed and imported meanwhile.
+        num_threads = max(1, num_threads - 1)
+    return FullWeights(file, as_floats=as_floats, num_threads=num_threads, progress=progress)
 
 
 class Model:
@@ -35,6 +61,9 @@ class Model:
         self,
         path: str | os.PathLike[str],
         *,
+        policy: WeightsPolicy,
+        unlock: Unlock = _NOTHING,
+        now_unix_s: int | None = None,
         num_threads: int | None = None,
         max_rows: int = DEFAULT_MAX_ROWS,
         max_positions: int | None = None,
@@ -43,10 +72,13 @@ class Model:
         float_profile: bool = False,
         progress: Callable[[int, int], None] | None = None,
     ) -> None:
-        """Read and check a plain VQF file, and start the engine.
+        """Read and check a VQF file, and start the engine.
 
         Args:
             path: the file; closed again when this returns.
+            policy: whom its weights are accepted from; the floors rise when they have been loaded.
+            unlock: what opens it if it is sealed.
+            now_unix_s: the time for the policy's dates, in seconds; by default the clock's.
             num_threads: by default the number of cores that the process may use.
             max_rows: as of `Engine`.
             max_positions: as of `Engine`.
@@ -58,7 +90,10 @@ class Model:
         Raises:
             OSError: the file cannot be opened.
             FormatError: the file breaks a rule of its format.
-            WeightsError: a chunk did not verify.
+            PolicyError: the policy does not admit the weights.
+            KeyFileError: the file is sealed, and `unlock` does not open it.
+            WeightsError: a tag or a digest did not verify.
+            WriteError: the floors could not be raised.
             WeightsUncheckedError: the file could not be read.
             UnsupportedError: something in it is not supported.
             ConfigError: an argument is outside its range.
@@ -66,18 +101,15 @@ class Model:
         threads = usable_cores() if num_threads is None else num_threads
         if threads < 1:
             raise ConfigError(f"num_threads must be at least 1, not {threads}")
-        with open_vqf(Path(path)) as file:
+        now = int(time.time()) if now_unix_s is None else now_unix_s
+        with open_vqf(Path(path), unlock) as file:
+            self.admission = admit(file, policy, now=now)
             self.config: ModelConfig = file.manifest.config
             self.tokenizer_config: TokenizerConfig = file.manifest.tokenizer
             self.model_digest = file.model_digest
-            # Digests leave one core to what is parsed and imported meanwhile.
             with ThreadPoolExecutor(max_workers=1) as background:
                 reading = background.submit(
-                    FullWeights,
-                    file,
-                    as_floats=float_profile,
-                    num_threads=max(1, threads - 1),
-                    progress=progress,
+                    _read, file, as_floats=float_profile, num_threads=threads, progress=progress
                 )
                 self.tokenizer = Tokenizer(file.read_bytes("tokenizer"), file.manifest.tokenizer)
                 return_freed_memory()  # the parsed document, before the next peak
@@ -88,6 +120,7 @@ class Model:
                 from engine.forward import Engine  # noqa: PLC0415
 
                 weights = reading.result()
+        record_load(self.admission, policy)
         if self.tokenizer.vocab_size > self.config.vocab_size:
             raise UnsupportedError(
                 f"the tokenizer has the id {self.tokenizer.vocab_size - 1}, "

@@ -19,6 +19,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.admission import DEV
 from engine.errors import ConfigError
 from engine.forward import Piece
 from engine.model import Model
@@ -160,6 +161,7 @@ def evaluate(
             stack.enter_context(
                 Model(
                     subject.path,
+                    policy=DEV,
                     num_threads=threads,
                     max_positions=WINDOW_TOKENS,
                     max_rows=WINDOW_TOKENS,

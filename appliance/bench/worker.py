@@ -18,16 +18,17 @@ from numpy.typing import NDArray
 
 from appliance.bench.cases import Case
 from appliance.bench.synthetic import SyntheticWeights, config_8b
+from engine.admission import DEV
 from engine.errors import EngineError
 from engine.forward import Engine, Piece
 from engine.generate import generate
-from engine.kernels.target import TARGET, kernel_sources_digest
 from engine.kv.cache import SequenceCache
 from engine.model import Model
 from engine.sampling.parameters import SamplingParameters
 from engine.sampling.sampler import Sampler
 from engine.sequence import Request
-from engine.trace import Trace
+from engine.trace import Trace, leaf_hashes
+from simd.target import TARGET, kernel_sources_digest
 
 _CHUNK = 512
 _SAMPLING = SamplingParameters(seed=1, temperature_millionths=800_000, top_p_millionths=950_000)
@@ -47,7 +48,8 @@ class Bench:
     def measure(self, case: Case, *, trace: bool) -> float:
         """Return the seconds that one case takes; what lies before its depth is not counted."""
         cache = self._engine.new_cache(case.end)
-        hashes = Trace(self._engine.config.num_layers) if trace else None
+        engine = self._engine
+        hashes = Trace(engine.config.num_layers, engine.row_hasher) if trace else None
         self._advance(cache, case.depth, hashes, last_logits=False)
         started_s = time.perf_counter()
         if case.phase == "prefill":
@@ -75,7 +77,7 @@ class Bench:
             if result.errors[0] is not None:
                 raise result.errors[0]
             if hashes is not None and result.residuals is not None:
-                hashes.append(result.residuals)
+                hashes.append(leaf_hashes(result.residuals, self._engine.row_hasher))
             if wanted:
                 logits = result.logits[0]
         return logits
@@ -116,7 +118,7 @@ class Bench:
 
 def answer_once(path: str, threads: int, prompt_tokens: int, max_tokens: int) -> None:
     """Load a model and give one answer: what a process's peak memory is measured on."""
-    model = Model(Path(path), num_threads=threads)
+    model = Model(Path(path), policy=DEV, num_threads=threads)
     with model:
         Bench(model.engine, model).answer(prompt_tokens, max_tokens)
 
@@ -131,7 +133,7 @@ def serve(settings: dict[str, Any]) -> None:
     threads, positions = settings["threads"], settings["max_positions"]
     model = None
     if "file" in settings:
-        model = Model(settings["file"], num_threads=threads, max_positions=positions)
+        model = Model(settings["file"], policy=DEV, num_threads=threads, max_positions=positions)
         engine, facts = model.engine, {"model_digest": model.model_digest.hex()}
         resident = model.resident_bytes
     else:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,31 +34,29 @@ class FullWeights:
         Args:
             file: an open VQF file; it may be closed afterwards.
             as_floats: whether to run the model over its dequantised weights.
-            num_threads: how many extents are read and checked at once.
-            progress: called with (bytes done, bytes in all) after each extent.
+            num_threads: how many threads read and check.
+            progress: called with (bytes done, bytes in all).
 
         Raises:
             WeightsError: a chunk did not verify.
             WeightsUncheckedError: the file could not be read.
+            FormatError: what was read breaks a rule of the format.
         """
         self.config = file.manifest.config
         extents = [e for e in file.manifest.extents if e.name not in _TEXT_EXTENTS]
         self._memory: list[NDArray[np.uint8]] = []
         self._tensors: dict[str, PlacedTensor] = {}
-        total, done = sum(e.length_bytes for e in extents), 0
-
-        def read(extent: Extent) -> NDArray[np.uint8]:
-            memory = aligned_bytes(extent.size_bytes)
-            file.read_extent(extent.name, memory.data)
-            return memory
-
-        # Digests are computed without the interpreter's lock, so threads share them.
-        with ThreadPoolExecutor(max_workers=num_threads) as readers:
-            for extent, memory in zip(extents, readers.map(read, extents), strict=True):
+        # Values take several times the room of what they stand for: one extent at a time.
+        for group in [[extent] for extent in extents] if as_floats else [extents]:
+            memories = [aligned_bytes(extent.size_bytes) for extent in group]
+            names = [extent.name for extent in group]
+            file.read_extents(
+                list(zip(names, [memory.data for memory in memories], strict=True)),
+                num_threads=num_threads,
+                progress=None if as_floats else progress,
+            )
+            for extent, memory in zip(group, memories, strict=True):
                 self._place(memory, extent, as_floats=as_floats)
-                done += extent.length_bytes
-                if progress is not None:
-                    progress(done, total)
         self.bases = np.array([0, *map(address_of, self._memory)], np.int64)
 
     def find(self, name: str) -> PlacedTensor | None:

@@ -1,15 +1,47 @@
-"""The root of an extent, computed while its bytes pass by (FORMAT.md section 5)."""
+"""The grid of chunks, and the root of an extent whose bytes pass by (FORMAT.md section 5)."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from crypto.merkle import LEAF_PREFIX, root
 from crypto.sm3 import Sm3
 from engine.vqf.format import CHUNK_BYTES
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from _typeshed import ReadableBuffer
+
+    from engine.vqf.manifest import Extent
+
+
+class Chunk(NamedTuple):
+    """One chunk of the data area."""
+
+    number: int
+    """Its number through all extents."""
+    extent: int
+    """Index of its extent."""
+    in_extent: int
+    """Its number in the extent."""
+    of_extent: int
+    """How many chunks the extent has."""
+    offset: int
+    """Of its first byte in the data area."""
+    length: int
+
+
+def all_chunks(extents: Iterable[Extent]) -> Iterator[Chunk]:
+    """Yield the chunks of a file in the order of the data area."""
+    number = 0
+    for position, extent in enumerate(extents):
+        for index in range(extent.num_chunks):
+            start = index * CHUNK_BYTES
+            length = min(CHUNK_BYTES, extent.size_bytes - start)
+            offset = extent.offset_bytes + start
+            yield Chunk(number, position, index, extent.num_chunks, offset, length)
+            number += 1
 
 
 class ChunkHasher:

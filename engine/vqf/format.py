@@ -12,11 +12,17 @@ PAGE_BYTES: Final = 4096
 CHUNK_BYTES: Final = 1 << 20
 TENSOR_ALIGNMENT: Final = 64
 DIGEST_BYTES: Final = 32
+COUNTER_BYTES: Final = 16
+FILE_ID_BYTES: Final = 32
 
 # What the sealed form has beside the plain one: recipients, header tag, manifest tag.
 RECIPIENTS_BYTES: Final = 16 * 1024
 TAG_BYTES: Final = 32
 SEALED_OVERHEAD_BYTES: Final = RECIPIENTS_BYTES + 2 * TAG_BYTES
+
+HEADER_TAG_OFFSET: Final = PREAMBLE_BYTES + RECIPIENTS_BYTES
+SEALED_HEAD_BYTES: Final = HEADER_TAG_OFFSET + TAG_BYTES
+"""Preamble, recipients and header tag: where the encrypted manifest begins."""
 
 MAX_MANIFEST_BYTES: Final = 16 << 20
 MAX_MANIFEST_ITEMS: Final = 1 << 20

@@ -7,8 +7,11 @@ from typing import Final, NamedTuple
 
 from engine.errors import FormatError
 from engine.vqf.format import (
+    CHUNK_BYTES,
+    COUNTER_BYTES,
     DIGEST_BYTES,
     MAGIC,
+    MAX_EXTENTS,
     MAX_MANIFEST_BYTES,
     MAX_SIGNATURES_BYTES,
     PAGE_BYTES,
@@ -87,21 +90,77 @@ def plain_preamble(manifest_length: int, data_length: int, model_digest: bytes) 
     Raises:
         ValueError: `model_digest` has not 32 bytes.
     """
-    if len(model_digest) != DIGEST_BYTES:
-        raise ValueError(f"a model digest has {DIGEST_BYTES} bytes, not {len(model_digest)}")
-    data_offset = up(PREAMBLE_BYTES + manifest_length, PAGE_BYTES)
+    return _preamble(Form.PLAIN, manifest_length, 0, 0, data_length, bytes(16), model_digest)
+
+
+def signed_preamble(
+    manifest_length: int, signatures_length: int, data_length: int, model_digest: bytes
+) -> Preamble:
+    """Return the preamble of a signed file.
+
+    Raises:
+        ValueError: `model_digest` has not 32 bytes.
+    """
+    return _preamble(
+        Form.SIGNED, manifest_length, signatures_length, 0, data_length, bytes(16), model_digest
+    )
+
+
+def sealed_preamble(
+    manifest_length: int,
+    signatures_length: int,
+    num_chunks: int,
+    data_length: int,
+    counter_start: bytes,
+    file_id: bytes,
+) -> Preamble:
+    """Return the preamble of a sealed file.
+
+    Raises:
+        ValueError: `file_id` has not 32 bytes or `counter_start` not 16.
+    """
+    tags_length = TAG_BYTES * num_chunks
+    return _preamble(
+        Form.SEALED,
+        manifest_length,
+        signatures_length,
+        tags_length,
+        data_length,
+        counter_start,
+        file_id,
+    )
+
+
+def _preamble(
+    form: Form,
+    manifest_length: int,
+    signatures_length: int,
+    tags_length: int,
+    data_length: int,
+    counter_start: bytes,
+    identity: bytes,
+) -> Preamble:
+    """Return a preamble whose remaining fields follow from these."""
+    if len(identity) != DIGEST_BYTES or len(counter_start) != COUNTER_BYTES:
+        lengths = f"{len(identity)} and {len(counter_start)}"
+        raise ValueError(f"identity and counter have {DIGEST_BYTES} and 16 bytes, not {lengths}")
+    head_length, tail_length = PREAMBLE_BYTES + manifest_length, signatures_length
+    if form is Form.SEALED:
+        head_length += SEALED_OVERHEAD_BYTES + signatures_length + tags_length
+        tail_length = 0
+    data_offset = up(head_length, PAGE_BYTES)
     return Preamble(
         version=VERSION,
-        form=Form.PLAIN,
-        suite=0,
-        file_length=data_offset + data_length,
+        form=form,
+        suite=_SUITE[form],
+        file_length=data_offset + data_length + tail_length,
         manifest_length=manifest_length,
-        tag_table_length=0,
+        tag_table_length=tags_length,
         data_offset=data_offset,
         data_length=data_length,
-        signatures_length=0,
-        counter_start=bytes(16),
-        identity=model_digest,
+        signatures_length=signatures_length,
+        counter_start=counter_start,
+        identity=identity,
     )
 
 
@@ -170,6 +229,8 @@ def _check_lengths(preamble: Preamble, file_length: int) -> None:
         or preamble.data_offset + length + after_data != file_length
     ):
         _fail("R12", "data_length", f"{length} bytes of data do not fit the file's length")
+    if tags > TAG_BYTES * (length // CHUNK_BYTES + MAX_EXTENTS):
+        _fail("R12", "tag_table_length", f"{length} bytes of data have fewer tags than {tags}")
 
 
 def _fail(rule: str, field: str, message: str) -> None:

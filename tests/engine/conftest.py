@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from engine.admission import DEV
 from engine.convert.convert import convert
 from engine.forward import Engine
 from engine.model import Model
@@ -61,7 +62,7 @@ def tiny_vqf(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def _model(tiny_vqf: Path) -> Iterator[Model]:
-    with Model(tiny_vqf, num_threads=2, max_positions=512, max_rows=64) as model:
+    with Model(tiny_vqf, policy=DEV, num_threads=2, max_positions=512, max_rows=64) as model:
         yield model
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from engine.admission import DEV
 from engine.convert.convert import convert
 from engine.errors import ConfigError, FormatError, TemplateError, UnsupportedError, WeightsError
 from engine.forward import Piece
@@ -55,7 +56,7 @@ def test_other_implementations_compute_the_same(tmp_path: Path, name: str):
     ids = golden["input_ids"].reshape(-1)
     expected = golden["logits"].reshape(len(ids), -1)
     settings = {"num_threads": 2, "max_positions": 256, "max_rows": 64, "max_outputs": 64}
-    with Model(tmp_path / "model.vqf", float_profile=True, **settings) as model:
+    with Model(tmp_path / "model.vqf", policy=DEV, float_profile=True, **settings) as model:
         cache = model.engine.new_cache()
         found = model.engine.step([Piece(cache, ids.astype(np.int32), len(ids))]).logits
         assert np.abs(found - expected).max() < 1e-3
@@ -94,7 +95,12 @@ def test_a_conversation_becomes_the_ids_of_its_template(model: Model):
 
 def test_progress_ends_at_the_whole(tiny_vqf: Path):
     calls: list[tuple[int, int]] = []
-    with Model(tiny_vqf, num_threads=1, progress=lambda done, total: calls.append((done, total))):
+    with Model(
+        tiny_vqf,
+        policy=DEV,
+        num_threads=1,
+        progress=lambda done, total: calls.append((done, total)),
+    ):
         pass
     assert [done for done, _ in calls] == sorted(done for done, _ in calls)
     assert calls[-1][0] == calls[-1][1] > 0
@@ -102,7 +108,7 @@ def test_progress_ends_at_the_whole(tiny_vqf: Path):
 
 def test_the_default_is_a_thread_for_each_usable_core(tiny_vqf: Path):
     before = kernel_threads()
-    with Model(tiny_vqf, max_positions=64) as model:
+    with Model(tiny_vqf, policy=DEV, max_positions=64) as model:
         assert model.engine.num_threads == usable_cores()
         assert kernel_threads() == before + usable_cores() - 1
     assert kernel_threads() == before
@@ -111,18 +117,18 @@ def test_the_default_is_a_thread_for_each_usable_core(tiny_vqf: Path):
 @pytest.mark.parametrize("num_threads", [0, -1, 257])
 def test_a_number_of_threads_out_of_range(tiny_vqf: Path, num_threads: int):
     with pytest.raises(ConfigError, match="threads"):
-        Model(tiny_vqf, num_threads=num_threads)
+        Model(tiny_vqf, policy=DEV, num_threads=num_threads)
 
 
 def test_a_missing_file(tmp_path: Path):
     with pytest.raises(FileNotFoundError):
-        Model(tmp_path / "none.vqf")
+        Model(tmp_path / "none.vqf", policy=DEV)
 
 
 def test_a_file_of_another_kind(tmp_path: Path):
     (tmp_path / "x.vqf").write_bytes(b"GGUF" * 5000)
     with pytest.raises(FormatError):
-        Model(tmp_path / "x.vqf")
+        Model(tmp_path / "x.vqf", policy=DEV)
 
 
 def test_a_changed_weight_is_found_before_anything_is_computed(tmp_path: Path, tiny_vqf: Path):
@@ -134,7 +140,7 @@ def test_a_changed_weight_is_found_before_anything_is_computed(tmp_path: Path, t
     damaged.write_bytes(data)
     before = kernel_threads()
     with pytest.raises(WeightsError, match=r"layers\.1"):
-        Model(damaged)
+        Model(damaged, policy=DEV)
     assert kernel_threads() == before
 
 
@@ -143,7 +149,7 @@ def test_text_that_makes_no_sense(tmp_path: Path, tiny_vqf: Path, extent: str):
     wrong = b'{"model": 1}' if extent == "tokenizer" else b"{% if %}"
     path = copy_with(tiny_vqf, tmp_path / "wrong.vqf", extent, wrong)
     with pytest.raises((UnsupportedError, TemplateError)):
-        Model(path)
+        Model(path, policy=DEV)
 
 
 def test_a_tokenizer_with_more_tokens_than_the_embedding(tmp_path: Path, tiny_vqf: Path):
@@ -153,12 +159,12 @@ def test_a_tokenizer_with_more_tokens_than_the_embedding(tmp_path: Path, tiny_vq
     content = json.dumps(document).encode()
     path = copy_with(tiny_vqf, tmp_path / "late.vqf", "tokenizer", content)
     with pytest.raises(UnsupportedError, match="id 512, but the embedding only 512 rows"):
-        Model(path)
+        Model(path, policy=DEV)
 
 
 def test_without_a_template_only_raw_prompts(tmp_path: Path, tiny_vqf: Path):
     path = copy_with(tiny_vqf, tmp_path / "plain.vqf", "template", None)
-    with Model(path, num_threads=1) as model:
+    with Model(path, policy=DEV, num_threads=1) as model:
         assert model.template is None
         with pytest.raises(TemplateError, match="no chat template"):
             model.chat_ids(MESSAGES, now_unix_s=0)

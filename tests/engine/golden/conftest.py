@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from engine.admission import DEV
 from engine.convert.convert import convert
 from engine.model import Model
 from tests.engine.golden.smollm2 import find_gguf
@@ -23,12 +24,12 @@ def smollm2(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def exact(smollm2: Path) -> Iterator[Model]:
     """The model as it is served, profile wh1."""
-    with Model(smollm2, num_threads=2, max_positions=512) as model:
+    with Model(smollm2, policy=DEV, num_threads=2, max_positions=512) as model:
         yield model
 
 
 @pytest.fixture(scope="session")
 def floating(smollm2: Path) -> Iterator[Model]:
     """The same weights in profile wh1-float."""
-    with Model(smollm2, num_threads=2, max_positions=512, float_profile=True) as model:
+    with Model(smollm2, policy=DEV, num_threads=2, max_positions=512, float_profile=True) as model:
         yield model

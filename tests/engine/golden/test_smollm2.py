@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from appliance.bench.quality import Subject, evaluate, pinned_windows
+from engine.admission import DEV
 from engine.generate import Generation, generate
 from engine.model import Model
 from engine.sampling.parameters import SamplingParameters
@@ -100,7 +101,7 @@ def test_perplexity_is_that_of_transformers(smollm2: Path) -> None:
 
 @pytest.mark.parametrize("threads", [1, 2, 3])
 def test_sampled_answers_do_not_depend_on_threads(threads: int, smollm2: Path) -> None:
-    with Model(smollm2, num_threads=threads, max_positions=512) as model:
+    with Model(smollm2, policy=DEV, num_threads=threads, max_positions=512) as model:
         answer = ask(model, SAMPLED, 32)
     assert list(answer.token_ids) == OWN["sampled"]["token_ids"]
     assert answer.text == OWN["sampled"]["text"]

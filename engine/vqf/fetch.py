@@ -1,0 +1,95 @@
+"""Chunks from the file into private memory: tag first, then decryption, then digest.
+
+FORMAT.md section 11, step 6. What this returns are digests; only the comparison of their root with
+the manifest's makes the bytes usable.
+"""
+
+from __future__ import annotations
+
+import hmac
+import os
+from typing import TYPE_CHECKING, NamedTuple
+
+from crypto.merkle import LEAF_PREFIX
+from engine.errors import WeightsError, WeightsUncheckedError
+from engine.vqf.format import TAG_BYTES
+from engine.vqf.suite import SealKeys, initial_block
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from crypto.bulk import Bulk
+    from engine.vqf.chunks import Chunk
+    from engine.vqf.recipients import Recipients
+
+
+class Seal(NamedTuple):
+    """What opens the data area of a sealed file."""
+
+    data_key: bytes
+    keys: SealKeys
+    recipients: Recipients
+    tags: bytes
+    """The tag table, read once: later reads are compared with this copy, not with the file."""
+
+    def __repr__(self) -> str:
+        """Name the file, not the keys."""
+        return f"Seal({self.keys!r})"
+
+
+class ChunkSource:
+    """The data area of an open file; safe for several threads."""
+
+    def __init__(self, descriptor: int, data_offset: int, seal: Seal | None) -> None:
+        """Read from `descriptor`, which stays the caller's; `seal` is None in open forms."""
+        self._descriptor = descriptor
+        self.data_offset = data_offset
+        self._seal = seal
+
+    def fetch(
+        self, chunks: Sequence[Chunk], buffers: Sequence[memoryview], bulk: Bulk
+    ) -> list[bytes]:
+        """Read chunks of one length and return the leaf hash of the plain text of each.
+
+        Args:
+            chunks: what to read.
+            buffers: writable memory for each, of its length, which nobody else writes to.
+            bulk: what hashes and decrypts.
+
+        Raises:
+            WeightsError: V5: a chunk does not have its tag. None of these chunks was decrypted.
+            WeightsUncheckedError: the file cannot be read, or became shorter.
+
+        Security: after an error the buffers hold what was in the file, unverified.
+        """
+        for chunk, buffer in zip(chunks, buffers, strict=True):
+            read_into(self._descriptor, buffer, self.data_offset + chunk.offset)
+        if self._seal is None:
+            return bulk.sm3_many(LEAF_PREFIX, buffers)
+        keys, table = self._seal.keys, self._seal.tags
+        prefixes = [keys.chunk_prefix(chunk) for chunk in chunks]
+        tags = bulk.hmac_sm3_many(keys.tags, prefixes, buffers)
+        for chunk, tag in zip(chunks, tags, strict=True):
+            start = TAG_BYTES * chunk.number
+            if not hmac.compare_digest(tag, table[start : start + TAG_BYTES]):
+                message = f"chunk {chunk.in_extent} of extent {chunk.extent} does not have its tag"
+                raise WeightsError(message, "V5")
+        blocks = [initial_block(chunk) for chunk in chunks]
+        return bulk.sm4_ctr_sm3_many(keys.data_cipher, blocks, LEAF_PREFIX, buffers)
+
+
+def read_into(descriptor: int, view: memoryview, offset: int) -> None:
+    """Fill `view` from `offset` of a file.
+
+    Raises:
+        WeightsUncheckedError: the file cannot be read, or is too short.
+    """
+    while view:
+        try:
+            count = os.preadv(descriptor, [view], offset)
+        except OSError as error:
+            raise WeightsUncheckedError(f"the file cannot be read: {error.strerror}") from error
+        if count == 0:
+            raise WeightsUncheckedError(f"the file ends at {offset}, before what was to be read")
+        view = view[count:]
+        offset += count
