@@ -40,7 +40,8 @@ class AtomicFile:
         Args:
             target: the name that the file takes.
             force: whether a regular file of that name may be replaced.
-            mode: its permissions; by default those that the process's mask leaves to new files.
+            mode: its permissions; by default those of the file that it replaces, or those that the
+                process's mask leaves to new files.
         """
         self._target = target
         self._force = force
@@ -140,7 +141,9 @@ class AtomicFile:
                 system refused.
         """
         try:
-            os.fchmod(self._descriptor, 0o666 & ~_umask() if self._mode is None else self._mode)
+            old_mode = self._check_target()
+            mode = next(m for m in (self._mode, old_mode, 0o666 & ~_umask()) if m is not None)
+            os.fchmod(self._descriptor, mode)
             os.fsync(self._descriptor)
             self._check_target()
             self._take_name()
@@ -207,18 +210,19 @@ class AtomicFile:
         self.write_at(to_offset, piece)
         return len(piece)
 
-    def _check_target(self) -> None:
-        """Refuse to replace what must not be replaced."""
+    def _check_target(self) -> int | None:
+        """Refuse to replace what must not be replaced; return the permissions of what may be."""
         try:
             mode = self._target.lstat().st_mode
         except FileNotFoundError:
-            return
+            return None
         except OSError as error:
             raise self._failure(error) from error
         if not self._force:
             raise self._exists()
         if not stat.S_ISREG(mode):
             raise WriteError(f"{self._target} exists and is not a regular file")
+        return stat.S_IMODE(mode)
 
     def _exists(self) -> WriteError:
         """Return the refusal to replace the target."""

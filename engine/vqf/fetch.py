@@ -40,9 +40,19 @@ class Seal(NamedTuple):
 class ChunkSource:
     """The data area of an open file; safe for several threads."""
 
-    def __init__(self, descriptor: int, data_offset: int, seal: Seal | None) -> None:
-        """Read from `descriptor`, which stays the caller's; `seal` is None in open forms."""
+    def __init__(
+        self, descriptor: int, data_offset: int, seal: Seal | None, names: Sequence[str]
+    ) -> None:
+        """Read from `descriptor`, which stays the caller's.
+
+        Args:
+            descriptor: the open file.
+            data_offset: where its data area begins.
+            seal: None in forms that are not sealed.
+            names: what each extent is called in messages.
+        """
         self._descriptor = descriptor
+        self._names = names
         self.data_offset = data_offset
         self._seal = seal
 
@@ -72,7 +82,8 @@ class ChunkSource:
         for chunk, tag in zip(chunks, tags, strict=True):
             start = TAG_BYTES * chunk.number
             if not hmac.compare_digest(tag, table[start : start + TAG_BYTES]):
-                message = f"chunk {chunk.in_extent} of extent {chunk.extent} does not have its tag"
+                name = self._names[chunk.extent]
+                message = f"chunk {chunk.in_extent} of extent {name} does not have its tag"
                 raise WeightsError(message, "V5")
         blocks = [initial_block(chunk) for chunk in chunks]
         return bulk.sm4_ctr_sm3_many(keys.data_cipher, blocks, LEAF_PREFIX, buffers)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import mmap
 import os
+from codecs import getincrementaldecoder
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
@@ -100,7 +101,8 @@ class VqfFile:
 
     def source(self) -> ChunkSource:
         """Return the data area, for readers of single chunks."""
-        return ChunkSource(self.descriptor, self.preamble.data_offset, self.seal)
+        names = [f"{extent.name} of {self.path}" for extent in self.manifest.extents]
+        return ChunkSource(self.descriptor, self.preamble.data_offset, self.seal, names)
 
     def extent(self, name: str) -> Extent:
         """Return an extent; KeyError if the file has none of this name."""
@@ -136,12 +138,14 @@ class VqfFile:
             WeightsError: V5 or V6: the bytes are not those that were sealed, or not those that the
                 manifest has the root of.
             WeightsUncheckedError: the bytes could not be read, or the file is shorter than it was.
-            FormatError: R40 or R41 is broken.
-            ValueError: a buffer has another size or cannot be written.
+            FormatError: R40, R41 or R42 is broken.
+            ValueError: a buffer has another size or cannot be written, or a name stands twice.
 
         Security: after an error all these buffers hold zeros. Nobody else may write to them
             meanwhile.
         """
+        if len({name for name, _ in wanted}) != len(wanted):
+            raise ValueError("an extent cannot be read twice at once")
         arrays = [_writable(out, self._extents[name].size_bytes) for name, out in wanted]
         views: dict[int, memoryview] = {}
         digests: dict[int, bytes] = {}
@@ -184,21 +188,12 @@ class VqfFile:
         return self.read_extents([(name, memory)])[0]
 
     def read_bytes(self, name: str) -> bytes:
-        """Read an extent that holds no tensors, check it and return it without its filling.
+        """Read an extent, check it and return it without its filling.
 
         Raises:
-            WeightsError, WeightsUncheckedError: as `read_extents`.
-            FormatError: R40 or R42 is broken.
+            WeightsError, WeightsUncheckedError, FormatError: as `read_extents`.
         """
-        extent = self._extents[name]
-        content = self.read_extent(name)[: extent.length_bytes].tobytes()
-        if not extent.tensors:
-            try:
-                content.decode("utf-8")
-            except UnicodeDecodeError as error:
-                offset = self.preamble.data_offset + extent.offset_bytes + error.start
-                raise FormatError("R42", offset, f"extent {name} is not UTF-8") from None
-        return content
+        return self.read_extent(name)[: self._extents[name].length_bytes].tobytes()
 
     def map_extent(self, name: str) -> NDArray[np.uint8]:
         """Map an extent with its filling, read-only and **unverified**: uint8[size_bytes].
@@ -227,7 +222,7 @@ class VqfFile:
         return np.frombuffer(memory, np.uint8, extent.size_bytes, start - begin)
 
     def _check(self, name: str, array: NDArray[np.uint8], leaf_hashes: list[bytes]) -> None:
-        """Compare the root of an extent, apply R40 and R41."""
+        """Compare the root of an extent, apply R40 to R42."""
         extent = self._extents[name]
         if root(leaf_hashes) != extent.root:
             raise WeightsError(f"extent {name} of {self.path} does not have its digest", "V6")
@@ -242,6 +237,23 @@ class VqfFile:
             if len(tensor.shape) > 1 and not rows_beyond_are_zero(tensor.kind, data, *tensor.shape):
                 message = f"rows beyond the last of {tensor.name} are not zero"
                 raise FormatError("R41", start + tensor.offset_bytes, message)
+        if not extent.tensors:
+            at = _first_not_utf8(array.data[: extent.length_bytes])
+            if at is not None:
+                raise FormatError("R42", start + at, f"extent {name} is not UTF-8")
+
+
+def _first_not_utf8(data: memoryview) -> int | None:
+    """Return where `data` stops being UTF-8, None if it is; looks at one piece after the other."""
+    decoder = getincrementaldecoder("utf-8")()
+    for start in range(0, len(data), CHUNK_BYTES):
+        piece = data[start : start + CHUNK_BYTES]
+        held = len(decoder.getstate()[0])
+        try:
+            decoder.decode(piece, final=start + len(piece) == len(data))
+        except UnicodeDecodeError as error:
+            return start - held + error.start
+    return None
 
 
 def _aligned(size_bytes: int) -> NDArray[np.uint8]:

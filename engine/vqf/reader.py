@@ -13,10 +13,9 @@ import stat
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from crypto.selftest import ensure_self_tested
-
 from crypto.bulk import PortableBulk
 from crypto.errors import InvalidTagError
+from crypto.selftest import ensure_self_tested
 from engine.errors import FormatError, WeightsError
 from engine.vqf.fetch import Seal, read_into
 from engine.vqf.file import VqfFile
@@ -66,6 +65,7 @@ def open_vqf(
         OSError: the file cannot be opened.
         FormatError: one of R1 to R39, S1 to S6 or E1 to E5 is broken.
         KeyFileError: the file is sealed, and `unlock` has nothing that it is sealed for.
+        UnavailableError: a device that holds the key could not be asked.
         WeightsError: V1 to V3: the wrapped key, the header or the manifest does not have its tag.
         WeightsUncheckedError: the file could not be read, or became shorter meanwhile.
         SelfTestError: cryptography of this machine computes wrong results.

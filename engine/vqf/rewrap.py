@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import stat
 from typing import TYPE_CHECKING
 
 from crypto.atomic import AtomicFile
 from engine.errors import ConfigError, UnsupportedError
+from engine.vqf.exclusive import exclusively
 from engine.vqf.head import tagged_head
 from engine.vqf.recipients import MAX_RECIPIENTS, PassphraseRecipient
 from engine.vqf.wrap import wrap_for_keys
@@ -44,7 +43,8 @@ def rewrap_vqf(
         UnsupportedError: the file is not sealed.
         ConfigError: the change makes no sense: nobody or too many are left, a key id is no
             recipient's, or a file of a passphrase is to get keys beside it.
-        WriteError: the file system refused; the old file is whole.
+        WriteError: the file system refused, or the file was replaced since it was opened; the old
+            one is whole.
 
     Security: a removed recipient may have kept the data key, and the old file. Only `seal_vqf`
         makes a new data key.
@@ -60,8 +60,7 @@ def rewrap_vqf(
         raise ConfigError("either all recipients are named, or those to add and to remove")
     else:
         changed = recipients.wrap(seal.data_key, seal.keys.file_id)
-    mode = stat.S_IMODE(os.fstat(file.descriptor).st_mode)
-    with AtomicFile(file.path, force=True, mode=mode) as out:
+    with exclusively(file), AtomicFile(file.path, force=True) as out:
         out.create()
         out.copy_range(file.descriptor, 0, 0, file.preamble.file_length)
         out.write_at(0, tagged_head(seal.keys, file.preamble, changed))

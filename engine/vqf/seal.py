@@ -1,4 +1,4 @@
-"""Making a sealed file: one pass over the data, in memory that does not grow with the file."""
+"""Making a sealed file, in memory that does not grow with the data."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from engine.vqf.head import sealed_head
 from engine.vqf.manifest import model_digest
 from engine.vqf.signatures import encode_signatures
 from engine.vqf.suite import DATA_KEY_BYTES, derive_keys, initial_block
+from engine.vqf.verify import verify_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -37,8 +38,8 @@ def seal_vqf(
 ) -> None:
     """Write a sealed copy of an open file of any form, under a data key of its own.
 
-    Signatures go along, encrypted. Every chunk is compared with the manifest's roots before the
-    copy gets its name; the memory used is a batch of chunks for each thread.
+    Signatures go along, encrypted. Every byte of the source is verified first, as a load would, and
+    again what is sealed: the file may change meanwhile. The memory used is that of `verify_all`.
 
     Args:
         file: what to seal; it stays open.
@@ -46,14 +47,21 @@ def seal_vqf(
         recipients: who can open it.
         force: replace a regular file that is there.
         num_threads: how many threads share the work.
-        progress: called with (bytes done, bytes in all).
+        progress: called with (bytes done, bytes in all), the data area counted twice.
 
     Raises:
-        WeightsError: the source does not verify (V5, V6).
-        WeightsUncheckedError: the source could not be read.
+        WeightsError, WeightsUncheckedError, FormatError: the source does not verify; as
+            `verify_all`.
         WriteError: the target exists, or the file system refused. Nothing is left behind.
         ConfigError, KeyFileError: as `SealFor.wrap`.
     """
+    data_length = file.preamble.data_length
+
+    def report(offset: int) -> Callable[[int, int], None] | None:
+        if progress is None:
+            return None
+        return lambda part, _of: progress(offset + part, 2 * data_length)
+
     data_key, file_id = secrets.token_bytes(DATA_KEY_BYTES), secrets.token_bytes(FILE_ID_BYTES)
     wrapped = recipients.wrap(data_key, file_id)
     keys = derive_keys(data_key, file_id)
@@ -66,12 +74,12 @@ def seal_vqf(
     tags = bytearray(TAG_BYTES * len(chunks))
     digests: dict[int, bytes] = {}
     scratch = threading.local()
-    data_length = file.preamble.data_length
     preamble, _ = sealed_head(keys, wrapped, manifest, signatures, bytes(tags), data_length)
 
     with AtomicFile(target, force=force) as out:
-        out.create()
+        out.create()  # what cannot be written is known before the long work
         out.reserve(preamble.file_length)
+        verify_all(file, num_threads=num_threads, progress=report(0))
 
         def seal(batch: tuple[Chunk, ...]) -> None:
             if not hasattr(scratch, "memory"):
@@ -89,7 +97,7 @@ def seal_vqf(
                 digests[chunk.number] = leaf
                 tags[TAG_BYTES * chunk.number : TAG_BYTES * (chunk.number + 1)] = tag
 
-        run_batches(seal, batches(chunks, bulk.lanes), num_threads, progress)
+        run_batches(seal, batches(chunks, bulk.lanes), num_threads, report(data_length))
         _check_roots(file.manifest, chunks, digests)
         _, head = sealed_head(keys, wrapped, manifest, signatures, bytes(tags), data_length)
         out.write_at(0, head)

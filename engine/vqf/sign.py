@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import stat
 from typing import TYPE_CHECKING
 
 from crypto.atomic import AtomicFile
 from crypto.cose import sign1
 from crypto.release import RELEASE_TYPE
+from engine.vqf.exclusive import exclusively
 from engine.vqf.format import Form
 from engine.vqf.head import sealed_head
 from engine.vqf.preamble import signed_preamble
@@ -38,7 +37,8 @@ def sign_vqf(file: VqfFile, signers: Sequence[Signer], release: Release) -> None
     Raises:
         ValueError: the release is for another model, or there would be too many signatures.
         CryptoError: as the signers raise it.
-        WriteError: the file system refused; the old file is whole.
+        WriteError: the file system refused, or the file was replaced since it was opened; the old
+            one is whole.
     """
     if release.model_digest != file.model_digest:
         raise ValueError("the release is for another model")
@@ -51,8 +51,7 @@ def sign_vqf(file: VqfFile, signers: Sequence[Signer], release: Release) -> None
         if signer.key_id not in present
     }
     section = encode_signatures([*(s.encoded for s in kept), *added.values()])
-    mode = stat.S_IMODE(os.fstat(file.descriptor).st_mode)
-    with AtomicFile(file.path, force=True, mode=mode) as out:
+    with exclusively(file), AtomicFile(file.path, force=True) as out:
         out.create()
         if file.form is Form.SEALED and file.seal is not None:
             _write_sealed(file, file.seal, section, out)

@@ -10,9 +10,11 @@ from crypto.kdf import check_tag
 from crypto.sm4 import ctr
 from engine.vqf.recipients import PassphraseRecipient
 from engine.vqf.suite import DATA_KEY_BYTES
-from engine.vqf.wrap import passphrase_keys, wrap_tag
+from engine.vqf.wrap import check_passphrase, passphrase_keys, wrap_tag
 
 if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
+
     from crypto.signer import Unwrapper
     from engine.vqf.recipients import Recipients
 
@@ -22,14 +24,14 @@ class Unlock:
     """What a caller can open sealed files with: keys, a passphrase, both or nothing."""
 
     keys: tuple[Unwrapper, ...] = ()
-    passphrase: bytes | None = field(default=None, repr=False)
+    passphrase: ReadableBuffer | None = field(default=None, repr=False)
 
     def data_key(self, recipients: Recipients, file_id: bytes) -> bytes:
         """Return the data key of a file.
 
         Raises:
             KeyFileError: there is no key or passphrase here that the file is sealed for; reason
-                `missing` or `recipient`.
+                `missing` or `recipient`. Or the passphrase is none; reason `passphrase`.
             InvalidTagError: the wrapped key was altered, or the passphrase is wrong.
 
         Security: the header tag has to be compared before anything else is done with the key.
@@ -37,6 +39,7 @@ class Unlock:
         if isinstance(recipients, PassphraseRecipient):
             if self.passphrase is None:
                 raise KeyFileError("missing", "the file is sealed: it needs its passphrase")
+            check_passphrase(self.passphrase)
             return _by_passphrase(recipients, file_id, self.passphrase)
         if not self.keys:
             raise KeyFileError("missing", "the file is sealed: it needs the key of a recipient")
@@ -50,7 +53,9 @@ class Unlock:
         raise KeyFileError("recipient", "the file is not sealed for this key")
 
 
-def _by_passphrase(recipient: PassphraseRecipient, file_id: bytes, passphrase: bytes) -> bytes:
+def _by_passphrase(
+    recipient: PassphraseRecipient, file_id: bytes, passphrase: ReadableBuffer
+) -> bytes:
     """Return the data key.
 
     Raises:

@@ -29,8 +29,7 @@ def verify_all(
         progress: called with (bytes done, bytes in all).
 
     Raises:
-        WeightsError, WeightsUncheckedError, FormatError: as `VqfFile.read_extents` and
-            `VqfFile.read_bytes`.
+        WeightsError, WeightsUncheckedError, FormatError: as `VqfFile.read_extents`.
     """
     extents = file.manifest.extents
     total = sum(extent.size_bytes for extent in extents)
@@ -52,9 +51,6 @@ def verify_all(
         ]
         file.read_extents(wanted, num_threads=num_threads, progress=report)
         done += position
-    for extent in extents:
-        if not extent.tensors:
-            file.read_bytes(extent.name)
 
 
 def _size(extents: tuple[Extent, ...]) -> int:

@@ -16,6 +16,7 @@ from engine.errors import ConfigError
 from engine.vqf.recipients import (
     LEAST_ITERATIONS,
     MAX_RECIPIENTS,
+    MOST_ITERATIONS,
     SALT_BYTES,
     KeyRecipient,
     PassphraseRecipient,
@@ -23,6 +24,8 @@ from engine.vqf.recipients import (
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from _typeshed import ReadableBuffer
 
     from crypto.sm2 import PublicKey
     from engine.vqf.recipients import Recipients
@@ -37,18 +40,22 @@ class SealFor:
     """The recipients that a file is to have: public keys, or a passphrase."""
 
     keys: tuple[PublicKey, ...] = ()
-    passphrase: bytes | None = field(default=None, repr=False)
+    passphrase: ReadableBuffer | None = field(default=None, repr=False)
     iterations: int = LEAST_ITERATIONS
 
     def wrap(self, data_key: bytes, file_id: bytes) -> Recipients:
         """Encrypt the data key for each of them.
 
         Raises:
-            ConfigError: there are keys and a passphrase, neither, or too many keys.
-            KeyFileError: the passphrase has not 1 to 1024 bytes; reason `passphrase`.
+            ConfigError: there are keys and a passphrase, neither, or too many keys, or the number
+                of iterations is outside its limits.
+            KeyFileError: the passphrase has not 1 to 1024 bytes, or a zero; reason `passphrase`.
         """
         if (self.passphrase is None) != bool(self.keys):
             raise ConfigError("a file is sealed for public keys or for one passphrase")
+        if not LEAST_ITERATIONS <= self.iterations <= MOST_ITERATIONS:
+            limits = f"{LEAST_ITERATIONS:,} to {MOST_ITERATIONS:,}"
+            raise ConfigError(f"a passphrase takes {limits} iterations, not {self.iterations:,}")
         if self.passphrase is not None:
             return _by_passphrase(data_key, file_id, self.passphrase, self.iterations)
         return wrap_for_keys(data_key, self.keys)
@@ -66,7 +73,24 @@ def wrap_for_keys(data_key: bytes, public_keys: Iterable[PublicKey]) -> tuple[Ke
     return tuple(KeyRecipient(key_id, encrypt(by_id[key_id], data_key)) for key_id in sorted(by_id))
 
 
-def passphrase_keys(passphrase: bytes, salt: bytes, iterations: int) -> tuple[bytes, bytes]:
+def check_passphrase(passphrase: ReadableBuffer) -> None:
+    """Refuse what is no passphrase of a file.
+
+    Raises:
+        KeyFileError: it has not 1 to 1024 bytes, or a zero; reason `passphrase`.
+    """
+    length = memoryview(passphrase).nbytes
+    if not 1 <= length <= MAX_PASSPHRASE_BYTES:
+        message = f"a passphrase has 1 to {MAX_PASSPHRASE_BYTES} bytes, not {length}"
+        raise KeyFileError("passphrase", message)
+    if 0 in memoryview(passphrase).cast("B"):
+        # HMAC fills a short key with zeros: one more at its end would be the same passphrase.
+        raise KeyFileError("passphrase", "a passphrase has no zero byte")
+
+
+def passphrase_keys(
+    passphrase: ReadableBuffer, salt: bytes, iterations: int
+) -> tuple[bytes, bytes]:
     """Return the keys of the wrapping cipher (16 bytes) and of its tag (32)."""
     secret = pbkdf2_hmac_sm3(passphrase, salt, iterations, 32)
     return hkdf_sm3(secret, salt, VQF_WRAP_CIPHER, 16), hkdf_sm3(secret, salt, VQF_WRAP_KEY, 32)
@@ -78,12 +102,10 @@ def wrap_tag(key: bytes, file_id: bytes, salt: bytes, iterations: int, wrapped: 
 
 
 def _by_passphrase(
-    data_key: bytes, file_id: bytes, passphrase: bytes, iterations: int
+    data_key: bytes, file_id: bytes, passphrase: ReadableBuffer, iterations: int
 ) -> PassphraseRecipient:
     """Encrypt the data key under a passphrase."""
-    if not 1 <= len(passphrase) <= MAX_PASSPHRASE_BYTES:
-        message = f"a passphrase has 1 to {MAX_PASSPHRASE_BYTES} bytes, not {len(passphrase)}"
-        raise KeyFileError("passphrase", message)
+    check_passphrase(passphrase)
     salt = secrets.token_bytes(SALT_BYTES)
     cipher_key, tag_key = passphrase_keys(passphrase, salt, iterations)
     wrapped = ctr(cipher_key, 0, data_key)

@@ -5,6 +5,7 @@ encoding, and of the finished file. Between them everything that is not damaged 
 roots, lengths, offsets, identity.
 
     data, at, hex                   overwrite bytes of an extent; its root follows
+    extra_data                      so many zeros behind the last extent
     set, to                         a value of the manifest, {"hex": ..} for byte strings
     remove                          an entry or element
     copy, before                    an element once more, before another
@@ -48,15 +49,16 @@ def damaged(base: bytes, edits: list[dict[str, Any]]) -> bytes:
     manifest = cbor.decode(base[128 : 128 + preamble.manifest_length])
     for edit in edits:
         if "data" in edit:
-            _edit_data(manifest, data, edit)
+            edit_data(manifest, data, edit)
+        data += bytes(edit.get("extra_data", 0))
     for edit in edits:
-        manifest = _edit_manifest(manifest, edit)
+        manifest = edit_manifest(manifest, edit)
     encoded = cbor.encode(manifest, max_depth=16)
     for edit in edits:
-        encoded = _edit_encoding(encoded, edit)
+        encoded = edit_encoding(encoded, edit)
     out = bytearray(assembled(encoded, bytes(data)))
     for edit in edits:
-        _edit_file(out, edit)
+        edit_file(out, edit)
     return bytes(out)
 
 
@@ -68,7 +70,7 @@ def assembled(encoded_manifest: bytes, data: bytes) -> bytes:
     return head.ljust(preamble.data_offset, b"\0") + data
 
 
-def _edit_data(manifest: Any, data: bytearray, edit: dict[str, Any]) -> None:
+def edit_data(manifest: Any, data: bytearray, edit: dict[str, Any]) -> None:
     (extent,) = [extent for extent in manifest["extents"] if extent["name"] == edit["data"]]
     start = extent["offset"]
     end = start - (-extent["length"] // 4096 * 4096)
@@ -78,35 +80,35 @@ def _edit_data(manifest: Any, data: bytearray, edit: dict[str, Any]) -> None:
     extent["root"] = merkle.root([merkle.leaf_hash(bytes(chunk)) for chunk in chunks])
 
 
-def _edit_manifest(manifest: Any, edit: dict[str, Any]) -> Any:
+def edit_manifest(manifest: Any, edit: dict[str, Any]) -> Any:
     if "set" in edit:
         value = edit["to"]
         if isinstance(value, dict) and "hex" in value:
             value = bytes.fromhex(value["hex"])
         if not edit["set"]:
             return value
-        _parent(manifest, edit["set"])[edit["set"][-1]] = value
+        parent(manifest, edit["set"])[edit["set"][-1]] = value
     elif "remove" in edit:
-        del _parent(manifest, edit["remove"])[edit["remove"][-1]]
+        del parent(manifest, edit["remove"])[edit["remove"][-1]]
     elif "copy" in edit or "move" in edit:
         path = edit.get("copy") or edit["move"]
-        value = deepcopy(_parent(manifest, path)[path[-1]])
+        value = deepcopy(parent(manifest, path)[path[-1]])
         if "move" in edit:
-            del _parent(manifest, path)[path[-1]]
+            del parent(manifest, path)[path[-1]]
         if "before" in edit:
-            _parent(manifest, edit["before"]).insert(edit["before"][-1], value)
+            parent(manifest, edit["before"]).insert(edit["before"][-1], value)
         else:
-            _parent(manifest, edit["to"])[edit["to"][-1]] = value
+            parent(manifest, edit["to"])[edit["to"][-1]] = value
     return manifest
 
 
-def _parent(manifest: Any, path: list[Any]) -> Any:
+def parent(manifest: Any, path: list[Any]) -> Any:
     for step in path[:-1]:
         manifest = manifest[step]
     return manifest
 
 
-def _edit_encoding(encoded: bytes, edit: dict[str, Any]) -> bytes:
+def edit_encoding(encoded: bytes, edit: dict[str, Any]) -> bytes:
     if "replace" in edit:
         found = bytes.fromhex(edit["replace"])
         assert encoded.count(found) == 1
@@ -123,7 +125,7 @@ def _edit_encoding(encoded: bytes, edit: dict[str, Any]) -> bytes:
     return encoded
 
 
-def _edit_file(out: bytearray, edit: dict[str, Any]) -> None:
+def edit_file(out: bytearray, edit: dict[str, Any]) -> None:
     if "preamble" in edit:
         offset, width = FIELDS[edit["preamble"]]
         out[offset : offset + width] = edit["to"].to_bytes(width, "little")

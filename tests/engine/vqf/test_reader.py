@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -12,11 +13,13 @@ import numpy as np
 import pytest
 
 import engine.vqf
+from crypto.errors import KeyFileError, SelfTestError
 from engine.errors import FormatError, UnsupportedError, WeightsError, WeightsUncheckedError
-from engine.vqf import VqfFile, open_vqf
+from engine.vqf import VqfFile, open_vqf, outline
 from engine.vqf.panels import unpack
 from engine.vqf.preamble import parse_preamble
-from tests.engine.vqf import tiny
+from engine.vqf.wrap import SealFor
+from tests.engine.vqf import tiny, vectors
 from tests.engine.vqf.damage import damaged
 
 DATA = Path(__file__).parents[2] / "data" / "vqf"
@@ -164,40 +167,77 @@ def test_several_threads(path: Path) -> None:
             assert data.tobytes() == expected[name]
 
 
-def signed(base: bytes) -> bytes:
-    """Return the file in signed form; what stands for signatures is none."""
-    out = damaged(base, [{"preamble": "form", "to": 2}, {"preamble": "signatures_length", "to": 9}])
-    out = bytearray(out + b"signature")
-    out[24:32] = len(out).to_bytes(8, "little")
-    return bytes(out)
-
-
-def sealed(base: bytes) -> bytes:
-    """Return a file whose preamble is that of a sealed one."""
-    preamble = parse_preamble(base[:128], len(base))
-    data_offset = -(-(16576 + preamble.manifest_length + 5 * 32) // 4096) * 4096
-    fields = {"form": 3, "suite": 1, "tag_table_length": 160, "data_offset": data_offset}
-    fields["file_length"] = data_offset + preamble.data_length
-    edits = [{"preamble": name, "to": value} for name, value in fields.items()]
-    head = damaged(base, edits)[:128]
-    return head.ljust(data_offset, b"\1") + base[preamble.data_offset :]
-
-
-@pytest.mark.parametrize("form", [signed, sealed])
-def test_other_forms_are_named(path: Path, form: object) -> None:
-    assert callable(form)
-    path.write_bytes(form(path.read_bytes()))
-    with pytest.raises(UnsupportedError, match=f"is {form.__name__};"):
-        open_vqf(path)
-
-
-@pytest.mark.parametrize("form", [signed, sealed])
-def test_other_forms_are_measured_too(path: Path, form: object) -> None:
-    assert callable(form)
-    path.write_bytes(form(path.read_bytes()) + b"\0")
+@pytest.mark.parametrize("name", vectors.PROTECTED)
+def test_protected_forms_are_measured_too(path: Path, name: str) -> None:
+    path.write_bytes((DATA / name).read_bytes() + b"\0")
     with pytest.raises(FormatError) as caught:
         open_vqf(path)
     assert caught.value.rule == "R7"
+
+
+@pytest.mark.parametrize("name", vectors.PROTECTED)
+def test_protected_forms_are_not_mapped(name: str) -> None:
+    with (
+        open_vqf(DATA / name, vectors.unlock(vectors.OPENS[name])) as file,
+        pytest.raises(UnsupportedError, match="only plain files can be mapped"),
+    ):
+        file.map_extent("embedding")
+
+
+@pytest.mark.parametrize("name", vectors.PROTECTED)
+def test_self_tests_come_first(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """Nothing protected is opened by cryptography that computes wrong results."""
+
+    def fail() -> None:
+        raise SelfTestError("SM3")
+
+    monkeypatch.setattr("engine.vqf.reader.ensure_self_tested", fail)
+    with pytest.raises(SelfTestError):
+        open_vqf(DATA / name, vectors.unlock(vectors.OPENS[name]))
+    outline(DATA / name)
+    open_vqf(DATA / vectors.PLAIN).close()
+
+
+@pytest.mark.parametrize("name", [vectors.PLAIN, vectors.FOR_KEYS])
+def test_an_extent_twice(name: str) -> None:
+    """Only one of two buffers could be compared with the digests, so neither is filled."""
+    with open_vqf(DATA / name, vectors.unlock()) as file:
+        first, second = bytearray(4096), bytearray(4096)
+        with pytest.raises(ValueError, match="twice"):
+            file.read_extents([("embedding", first), ("embedding", second)])
+        assert not any(first)
+        assert not any(second)
+
+
+@pytest.mark.parametrize("name", vectors.PROTECTED)
+def test_descriptors_of_protected_forms(tmp_path: Path, name: str) -> None:
+    """They are closed after every kind of refusal, and after use."""
+    raw = (DATA / name).read_bytes()
+    copy = tmp_path / name
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    for at in (12, 100, 132, 16_530, 17_000, 33_000, len(raw) - 1):
+        changed = bytearray(raw)
+        changed[at] ^= 0xFF
+        copy.write_bytes(changed)
+        with (
+            contextlib.suppress(FormatError, WeightsError, KeyFileError),
+            open_vqf(copy, vectors.unlock("alice")) as file,
+        ):
+            file.read_bytes("template")
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
+
+
+def test_repr_has_no_secret() -> None:
+    """Neither the file nor what unlocks it shows a key or passphrase to whoever prints it."""
+    unlock = vectors.unlock("passphrase")
+    assert vectors.passphrase().decode() not in repr(unlock)
+    with open_vqf(DATA / vectors.FOR_KEYS, vectors.unlock()) as file:
+        shown = repr((file, file.seal, file.seal and file.seal.keys, SealFor(passphrase=b"secret")))
+        known = vectors.of(vectors.FOR_KEYS)
+        for secret in (known["data_key"], *known["derived"].values()):
+            assert secret not in shown
+            assert repr(bytes.fromhex(secret))[2:-1] not in shown
+        assert "secret" not in shown
 
 
 def test_things_that_are_no_files(tmp_path: Path) -> None:

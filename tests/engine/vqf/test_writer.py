@@ -17,10 +17,10 @@ import numpy as np
 import pytest
 
 import engine.vqf
+from crypto.atomic import AtomicFile
 from crypto.errors import WriteError
 from engine.errors import ConversionError
 from engine.vqf import ExtentPlan, TensorSpec, open_vqf, write_vqf
-from crypto.atomic import AtomicFile
 from tests.engine.vqf import tiny
 
 if TYPE_CHECKING:
