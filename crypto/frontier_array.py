@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from crypto.merkle import EMPTY_ROOT, NODE_PREFIX
 from crypto.sm3 import DIGEST_BYTES
-from crypto.sm3_rows import hash_pairs, hash_rows
+from crypto.sm3_rows import PORTABLE, RowHasher
 
 
 class FrontierArray:
@@ -21,10 +21,17 @@ class FrontierArray:
     can stand for its leaves in another tree, so that a cached block need not be hashed again.
     """
 
-    __slots__ = ("_block_level", "_num_columns", "_peaks", "_size")
+    __slots__ = ("_block_level", "_hasher", "_num_columns", "_peaks", "_size")
 
-    def __init__(self, num_columns: int, *, block_leaves: int = 64) -> None:
+    def __init__(
+        self, num_columns: int, *, block_leaves: int = 64, hasher: RowHasher = PORTABLE
+    ) -> None:
         """Start with empty trees.
+
+        Args:
+            num_columns: how many.
+            block_leaves: leaves of a block, a power of two.
+            hasher: hashes inner nodes.
 
         Raises:
             ValueError: there is no column, or `block_leaves` is no power of two.
@@ -34,6 +41,7 @@ class FrontierArray:
         if block_leaves < 1 or block_leaves & (block_leaves - 1):
             raise ValueError(f"block_leaves must be a power of two, not {block_leaves}")
         self._num_columns = num_columns
+        self._hasher = hasher
         self._block_level = block_leaves.bit_length() - 1
         # _peaks[k], uint8[C, 32]: roots of the perfect subtrees of 2**k leaves, present where bit k
         # of the size is set.
@@ -91,12 +99,14 @@ class FrontierArray:
             return np.tile(np.frombuffer(EMPTY_ROOT, np.uint8), (self._num_columns, 1))
         nodes = present[0].copy()
         for peak in present[1:]:
-            nodes = hash_pairs(NODE_PREFIX, peak, nodes)
+            nodes = self._hasher.hash_pairs(NODE_PREFIX, peak, nodes)
         return nodes
 
     def copy(self) -> FrontierArray:
         """Return independent frontiers of the same trees."""
-        other = FrontierArray(self._num_columns, block_leaves=self.block_leaves)
+        other = FrontierArray(
+            self._num_columns, block_leaves=self.block_leaves, hasher=self._hasher
+        )
         # Peaks are replaced, never written to, so both may hold the same arrays.
         other._peaks = self._peaks.copy()
         other._size = self._size
@@ -123,7 +133,8 @@ class FrontierArray:
             self._peaks[level] = nodes[:, -1].copy() if odd else None
             # Two neighbours are one row: their bytes already lie side by side.
             pair_rows = nodes[:, : 2 * pairs].reshape(columns * pairs, 2 * DIGEST_BYTES)
-            nodes = hash_rows(NODE_PREFIX, pair_rows).reshape(columns, pairs, DIGEST_BYTES)
+            roots = self._hasher.hash_rows(NODE_PREFIX, pair_rows)
+            nodes = roots.reshape(columns, pairs, DIGEST_BYTES)
             level += 1
         self._size += added
         return blocks.copy()

@@ -10,17 +10,27 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from crypto.kernels.bulk import LaneBulk
+from crypto.kernels.load import load_bulk
+from crypto.merkle import LEAF_PREFIX
+from crypto.sm3 import DIGEST_BYTES
+from crypto.sm3_rows import RowHasher
 from engine.errors import ConfigError, NonFiniteError
 from engine.kernels import program as layout
 from engine.kernels.attention_tile import MAX_QUERIES, TILE_WORDS
 from engine.kernels.pool import MAX_THREADS, Pool
 from engine.kv.cache import BLOCK_POSITIONS, BlockPool, SequenceCache
+from engine.leaf_hasher import LeafHasher
 from engine.memory.buffers import address_of
 from engine.memory.weights import Weights
 from engine.models import write_forward
 from engine.models.graph import Graph
+from engine.trace import leaf_hashes
 
 DEFAULT_MAX_ROWS: Final = 512
+# So many times the lanes of the hash function are hashed layer by layer, and at most a fifth of the
+# lanes idles; the few rows of a decode step are hashed all layers together behind it.
+_FULL_LANES: Final = 4
 
 
 @dataclass(slots=True)
@@ -41,12 +51,14 @@ class StepResult:
     """What a step gave, piece by piece.
 
     logits: float32[sum of num_logits, vocab], a view that the next step overwrites.
-    residuals: float32[layers + 1, rows, hidden] x(t, l) of every row, if the trace was asked for.
+    residuals: float32[layers + 1, rows, hidden] x(t, l) of every row, if they were asked for.
+    leaves: uint8[layers + 1, rows, 32], the hashes of these (NUMERICS N11), if they were asked for.
     errors: for each piece None, or why its sequence must end (NUMERICS N12).
     """
 
     logits: NDArray[np.float32]
     residuals: NDArray[np.float32] | None
+    leaves: NDArray[np.uint8] | None
     errors: tuple[NonFiniteError | None, ...]
 
 
@@ -115,6 +127,11 @@ class Engine:
         self._graph = graph
         self._program = graph.program.to_array()
         self._pool = Pool(num_threads)
+        bulk = load_bulk()
+        self.row_hasher = RowHasher(bulk, num_threads=num_threads)
+        self._leaf_hasher = None
+        if isinstance(bulk, LaneBulk):
+            self._leaf_hasher = LeafHasher(bulk, LEAF_PREFIX, num_threads)
         # Not at exit: a thread may still be computing then, and the process takes all with it.
         self._end_threads = weakref.finalize(self, self._pool.close)
         self._end_threads.atexit = False
@@ -141,9 +158,17 @@ class Engine:
     def close(self) -> None:
         """End the threads; a second call does nothing."""
         self._end_threads()
+        self.row_hasher.close()
 
-    def step(self, pieces: Sequence[Piece], *, trace: bool = False) -> StepResult:
+    def step(
+        self, pieces: Sequence[Piece], *, trace: bool = False, leaves: bool = False
+    ) -> StepResult:
         """Run all pieces through the model in one pass over the weights.
+
+        Args:
+            pieces: what to compute.
+            trace: whether to keep the residual stream.
+            leaves: whether to hash it.
 
         Where it raises, nothing has been computed and no cache has changed.
 
@@ -155,13 +180,18 @@ class Engine:
         ids = self._check_step(pieces)
         rows = len(ids)
         num_logits = sum(p.num_logits for p in pieces)
-        residuals = None
-        if trace:
-            shape = (self.config.num_layers + 1, rows, self.config.hidden_size)
-            residuals = np.empty(shape, np.float32)
+        residuals = hashes = None
+        columns = self.config.num_layers + 1
+        in_step = leaves and self._can_hash_in_step(rows)
+        if in_step:
+            hashes = np.empty((columns, rows, DIGEST_BYTES), np.uint8)
+        if trace or (leaves and not in_step):
+            residuals = np.empty((columns, rows, self.config.hidden_size), np.float32)
         for piece in pieces:
             piece.cache.reserve(len(piece.ids))
-        errors = self._run(pieces, ids, residuals)
+        errors = self._run(pieces, ids, residuals, hashes)
+        if residuals is not None and leaves and not in_step:
+            hashes = leaf_hashes(residuals, self.row_hasher)
         found = []
         start = 0
         for piece in pieces:
@@ -169,7 +199,13 @@ class Engine:
             found.append(_error(piece) if errors[start:stop].any() else None)
             piece.cache.advance(len(piece.ids))
             start = stop
-        return StepResult(self._graph.logits[:num_logits], residuals, tuple(found))
+        logits = self._graph.logits[:num_logits]
+        return StepResult(logits, residuals if trace else None, hashes, tuple(found))
+
+    def _can_hash_in_step(self, rows: int) -> bool:
+        """Return whether a layer's rows nearly fill the hasher's lanes by themselves."""
+        hasher = self._leaf_hasher
+        return hasher is not None and rows >= _FULL_LANES * hasher.lanes
 
     def _check_step(self, pieces: Sequence[Piece]) -> NDArray[np.int32]:
         """Refuse what cannot be computed, before anything changes; return the ids of all rows."""
@@ -202,6 +238,7 @@ class Engine:
         pieces: Sequence[Piece],
         ids: NDArray[np.int32],
         residuals: NDArray[np.float32] | None,
+        leaves: NDArray[np.uint8] | None,
     ) -> NDArray[np.int32]:
         positions = np.concatenate(
             [np.arange(p.cache.num_positions, p.cache.num_positions + len(p.ids)) for p in pieces]
@@ -226,6 +263,8 @@ class Engine:
         step[layout.STEP_ERRORS] = address_of(errors)
         step[layout.STEP_PRIVATE] = int(len(ids) == 1)
         step[layout.STEP_TRACE] = 0 if residuals is None else address_of(residuals)
+        step[layout.STEP_LEAVES] = 0 if leaves is None else address_of(leaves)
+        step[layout.STEP_HASHER] = 0 if self._leaf_hasher is None else self._leaf_hasher.address
         self._pool.run(self._program, step)
         return errors
 

@@ -107,6 +107,9 @@ class Model:
             self.config: ModelConfig = file.manifest.config
             self.tokenizer_config: TokenizerConfig = file.manifest.tokenizer
             self.model_digest = file.model_digest
+            self.signatures = file.signatures
+            self.tokenizer_root = file.extent("tokenizer").root
+            self.template_root: bytes | None = None
             with ThreadPoolExecutor(max_workers=1) as background:
                 reading = background.submit(
                     _read, file, as_floats=float_profile, num_threads=threads, progress=progress
@@ -115,6 +118,7 @@ class Model:
                 return_freed_memory()  # the parsed document, before the next peak
                 self.template = None
                 if file.has_extent("template"):
+                    self.template_root = file.extent("template").root
                     self.template = ChatTemplate(file.read_bytes("template"), self.tokenizer)
                 # numba takes half a second to import: the weights are read meanwhile.
                 from engine.forward import Engine  # noqa: PLC0415

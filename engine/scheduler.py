@@ -10,6 +10,7 @@ from engine.forward import Engine, Piece, StepResult
 from engine.sampling.choice import Choice
 from engine.sampling.sampler import Sampler, Workspace
 from engine.sequence import FinishReason, Request, Sequence
+from engine.trace import Trace
 
 DEFAULT_PREFILL_TOKENS: Final = 256
 DEFAULT_MAX_RUNNING: Final = 16
@@ -79,7 +80,8 @@ class Scheduler:
         request.check(engine.max_positions, engine.config.vocab_size)
         sampler = Sampler(request.sampling, engine.config.vocab_size, self._workspace)
         cache = engine.new_cache(request.num_positions)
-        sequence = Sequence(request, cache, sampler, engine.config.num_layers)
+        trace = Trace(engine.config.num_layers, engine.row_hasher) if request.trace else None
+        sequence = Sequence(request, cache, sampler, trace)
         self._waiting.append(sequence)
         return sequence
 
@@ -94,7 +96,7 @@ class Scheduler:
         batch = self._batch()
         if batch:
             trace = any(sequence.request.trace for sequence, _ in batch)
-            result = self._engine.step([piece for _, piece in batch], trace=trace)
+            result = self._engine.step([piece for _, piece in batch], leaves=trace)
             progress += self._finish_step(batch, result)
             self._forget_finished()
         return progress
@@ -152,7 +154,7 @@ class Scheduler:
         row = logit_row = 0
         for (sequence, piece), error in zip(batch, result.errors, strict=True):
             rows = slice(row, row + len(piece.ids))
-            residuals = None if result.residuals is None else result.residuals[:, rows]
+            leaves = None if result.leaves is None else result.leaves[:, rows]
             logits = result.logits[logit_row] if piece.num_logits else None
             row, logit_row = rows.stop, logit_row + piece.num_logits
             choice = None
@@ -162,7 +164,7 @@ class Scheduler:
                 sequence.finish(FinishReason.CANCELLED)
             else:
                 try:
-                    choice = sequence.accept(logits, residuals)
+                    choice = sequence.accept(logits, leaves)
                 except EngineError as failure:
                     sequence.finish(FinishReason.ERROR, failure)
             progress.append(Progress(sequence, choice))

@@ -66,13 +66,13 @@ class Sequence:
     """A request on its way through the scheduler. `cancel` may be called from any thread."""
 
     def __init__(
-        self, request: Request, cache: SequenceCache, sampler: Sampler, num_layers: int
+        self, request: Request, cache: SequenceCache, sampler: Sampler, trace: Trace | None
     ) -> None:
-        """Start before the first prompt token."""
+        """Start before the first prompt token; `trace` has no positions yet."""
         self.request = request
         self.cache = cache
         self.sampler = sampler
-        self.trace = Trace(num_layers) if request.trace else None
+        self.trace = trace
         self.choices: list[Choice] = []
         self.output_ids: list[int] = []
         self.finish_reason: FinishReason | None = None
@@ -112,16 +112,17 @@ class Sequence:
         return np.array(self.output_ids[-1:], np.int32)
 
     def accept(
-        self, logits: NDArray[np.float32] | None, residuals: NDArray[np.float32] | None
+        self, logits: NDArray[np.float32] | None, leaves: NDArray[np.uint8] | None
     ) -> Choice | None:
-        """Take what a step computed: choose the next token, hash the step's positions.
+        """Take what a step computed: choose the next token, add the step's positions to the trace.
 
         Args:
             logits: float32[vocab] of the last position; None while the prompt is not finished.
-            residuals: float32[L + 1, n, hidden] of the n positions; None if nobody traces.
+            leaves: uint8[L + 1, n, 32], as of `engine.trace.leaf_hashes`, of the n positions; None
+                if nobody traces.
 
         Raises:
-            NonFiniteError: a logit is not finite; nothing of the step is hashed (NUMERICS N12).
+            NonFiniteError: a logit is not finite; nothing of the step is traced (NUMERICS N12).
             SamplingError: no token can be chosen.
         """
         choice = None
@@ -129,8 +130,8 @@ class Sequence:
             position = self.num_prompt_tokens + len(self.output_ids)
             prompt_ids = self.request.prompt_ids
             choice = self.sampler.sample(logits, prompt_ids, self.output_ids, position)
-        if self.trace is not None and residuals is not None:
-            self.cache.keep_trace_roots(self.trace.append(residuals))
+        if self.trace is not None and leaves is not None:
+            self.cache.keep_trace_roots(self.trace.append(leaves))
         if choice is not None:
             self.choices.append(choice)
             self.output_ids.append(choice.id)

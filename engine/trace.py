@@ -7,8 +7,23 @@ from numpy.typing import NDArray
 
 from crypto.frontier_array import FrontierArray
 from crypto.merkle import LEAF_PREFIX, leaf_hash, root
-from crypto.sm3_rows import hash_rows
+from crypto.sm3_rows import PORTABLE, RowHasher
 from engine.kernels.cache_number import BLOCK_POSITIONS
+
+
+def leaf_hashes(residuals: NDArray[np.float32], hasher: RowHasher) -> NDArray[np.uint8]:
+    """Hash n positions of any sequences, which is most of a trace's work.
+
+    Args:
+        residuals: float32[L + 1, n, hidden], x(t, l).
+        hasher: hashes.
+
+    Returns:
+        uint8[L + 1, n, 32]
+    """
+    columns, positions, width = residuals.shape
+    leaves = hasher.hash_rows(LEAF_PREFIX, residuals.reshape(columns * positions, width))
+    return leaves.reshape(columns, positions, -1)
 
 
 class Trace:
@@ -17,27 +32,25 @@ class Trace:
     Letters: L layers, n positions.
     """
 
-    def __init__(self, num_layers: int) -> None:
-        """Start without positions."""
-        self._frontiers = FrontierArray(num_layers + 1, block_leaves=BLOCK_POSITIONS)
+    def __init__(self, num_layers: int, hasher: RowHasher = PORTABLE) -> None:
+        """Start without positions; `hasher` hashes inner nodes."""
+        self._frontiers = FrontierArray(num_layers + 1, block_leaves=BLOCK_POSITIONS, hasher=hasher)
 
     @property
     def num_positions(self) -> int:
         """Positions hashed so far."""
         return self._frontiers.size
 
-    def append(self, residuals: NDArray[np.float32]) -> NDArray[np.uint8]:
-        """Hash the next n positions.
+    def append(self, leaves: NDArray[np.uint8]) -> NDArray[np.uint8]:
+        """Add the next n positions.
 
         Args:
-            residuals: float32[L + 1, n, hidden], x(t, l); finite.
+            leaves: uint8[L + 1, n, 32], as of `leaf_hashes`.
 
         Returns:
             uint8[L + 1, m, 32]: the subtree roots of the m cache blocks that this completes.
         """
-        columns, positions, width = residuals.shape
-        leaves = hash_rows(LEAF_PREFIX, residuals.reshape(columns * positions, width))
-        return self._frontiers.append(leaves.reshape(columns, positions, -1))
+        return self._frontiers.append(leaves)
 
     def root(self) -> bytes:
         """Return the trace root over the positions so far."""

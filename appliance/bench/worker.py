@@ -27,7 +27,7 @@ from engine.model import Model
 from engine.sampling.parameters import SamplingParameters
 from engine.sampling.sampler import Sampler
 from engine.sequence import Request
-from engine.trace import Trace, leaf_hashes
+from engine.trace import Trace
 from simd.target import TARGET, kernel_sources_digest
 
 _CHUNK = 512
@@ -73,11 +73,11 @@ class Bench:
             start = cache.num_positions
             ids = self._ids[start : min(start + _CHUNK, end)]
             wanted = int(last_logits and start + len(ids) == end)
-            result = self._engine.step([Piece(cache, ids, wanted)], trace=hashes is not None)
+            result = self._engine.step([Piece(cache, ids, wanted)], leaves=hashes is not None)
             if result.errors[0] is not None:
                 raise result.errors[0]
-            if hashes is not None and result.residuals is not None:
-                hashes.append(leaf_hashes(result.residuals, self._engine.row_hasher))
+            if hashes is not None and result.leaves is not None:
+                hashes.append(result.leaves)
             if wanted:
                 logits = result.logits[0]
         return logits

@@ -51,9 +51,9 @@ class _Pins:
 class _Memory(threading.local):
     """A thread's job and scratch memory, zero between calls."""
 
-    def __init__(self, scratch_bytes: int) -> None:
+    def __init__(self, job_bytes: int) -> None:
         """Reserve it."""
-        self.words = np.zeros(layout.WORDS + scratch_bytes // 8, np.int64)
+        self.words = np.zeros(job_bytes // 8, np.int64)
         self.address = int(self.words.ctypes.data)
 
 
@@ -61,14 +61,19 @@ class LaneBulk:
     """Many inputs side by side; the fewer there are, the more lanes idle.
 
     An eighth of the lanes or fewer are hashed faster by the libraries, one after the other.
+
+    Compiled code can do without this object: `entry_address` is that of a function of a job's
+    address (`crypto.kernels.job`); a job's words and scratch memory have `job_bytes` in all.
     """
 
     def __init__(self, variant: Variant) -> None:
         """Compile the variant's function, or load it from the cache."""
         self.name: Final = variant.name
         self.lanes: Final = variant.driver.lanes
-        self._run = _ENTRY(variant.function.address)
-        self._memory = _Memory(variant.driver.scratch_bytes)
+        self.entry_address: Final = variant.function.address
+        self.job_bytes: Final = 8 * layout.WORDS + variant.driver.scratch_bytes
+        self._run = _ENTRY(self.entry_address)
+        self._memory = _Memory(self.job_bytes)
         self._portable = PortableBulk()
 
     def sm3_many(self, prefix: bytes, buffers: Sequence[ReadableBuffer]) -> list[bytes]:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from engine.kernels import attention as attention_code
-from engine.kernels import layouts, linear_float, linear_integer, rope, rows
+from engine.kernels import layouts, leaves, linear_float, linear_integer, rope, rows
 from engine.kernels.build import Kernel, body, kernel
 from engine.kernels.cache_number import HALF, SINGLE, CacheNumber
 from simd.code import Code, Val
@@ -66,6 +66,7 @@ _norm = body(rows.emit_norm)
 _quantise = body(rows.emit_quantise)
 _silu_mul = body(rows.emit_silu_mul)
 _snapshot = body(rows.emit_snapshot)
+_hash_leaves = body(leaves.emit_hash_leaves)
 _rope_table = body(rope.emit_table)
 _rotate = _cached(rope.emit_rotate, HALF)
 _rotate_single = _cached(rope.emit_rotate, SINGLE)
@@ -227,6 +228,12 @@ def silu_mul(instruction: int, step: int, thread: int) -> int:
 def snapshot(instruction: int, step: int, thread: int) -> int:
     """Run `_snapshot`."""
     return _snapshot(instruction, step, thread)
+
+
+@kernel
+def hash_leaves(instruction: int, step: int, thread: int) -> int:
+    """Run `_hash_leaves`."""
+    return _hash_leaves(instruction, step, thread)
 
 
 @kernel

@@ -40,6 +40,8 @@ STEP_BASES: Final = 8
 STEP_ERRORS: Final = 9
 STEP_TRACE: Final = 10
 STEP_PRIVATE: Final = 11
+STEP_LEAVES: Final = 12
+STEP_HASHER: Final = 13
 STEP_WORDS: Final = 16
 
 # When all threads wait for each other after an instruction.

@@ -181,8 +181,9 @@ class Graph:
         return x
 
     def snapshot(self, layer: int, x: Rows) -> None:
-        """Check that x is finite, and keep it for the trace as x(t, layer)."""
+        """Check that x is finite, and keep it or its hashes for the trace as x(t, layer)."""
         self._add(ops.snapshot, None, layer, x.size, x.floats, barrier=NEVER)
+        self._add(ops.hash_leaves, None, layer, x.size, x.floats, barrier=NEVER)
 
     def rms_norm(self, x: Rows, name: str, *, outputs_only: bool = False) -> Rows:
         """RMSNorm with the named weight, of all rows or of those whose logits are wanted."""

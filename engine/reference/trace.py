@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import numpy as np
-
-from crypto.merkle import LEAF_PREFIX, leaf_hash, root
-from crypto.sm3_rows import hash_rows
+from crypto.merkle import leaf_hash, root
 from engine.reference.arrays import F32
 
 
@@ -16,10 +13,7 @@ def layer_roots(residuals: F32) -> list[bytes]:
         residuals: float32[L + 1, T, hidden], x(t, l) of every position but that of the last
             output token.
     """
-    return [
-        root([leaf.tobytes() for leaf in hash_rows(LEAF_PREFIX, np.ascontiguousarray(x))])
-        for x in residuals
-    ]
+    return [root([leaf_hash(row.tobytes()) for row in x]) for x in residuals]
 
 
 def trace_root(residuals: F32) -> bytes:

@@ -8,7 +8,14 @@ from pathlib import Path
 import pytest
 
 CRYPTO = Path(__file__).parents[2] / "crypto"
-WITHOUT_NUMPY = ("crypto", "crypto.sm3", "crypto.merkle", "crypto.frontier", "crypto.cbor")
+WITHOUT_NUMPY = (
+    "crypto",
+    "crypto.sm3",
+    "crypto.merkle",
+    "crypto.frontier",
+    "crypto.cbor",
+    "crypto.bulk",
+)
 WITH_NUMPY = ("crypto.sm3_rows", "crypto.frontier_array")
 
 

@@ -68,8 +68,9 @@ def test_no_label_begins_another():
 
 
 def known_names():
-    """Return labels and object types."""
-    return {row[0] for heading in ("label", "object type") for row in table_after(heading)}
+    """Return labels, object types and profiles."""
+    headings = ("label", "object type", "profile")
+    return {row[0] for heading in headings for row in table_after(heading)}
 
 
 def test_every_label_in_the_code_is_in_the_table():

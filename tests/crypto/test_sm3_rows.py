@@ -1,12 +1,17 @@
 from __future__ import annotations
 
+import threading
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from crypto.bulk import PortableBulk
 from crypto.sm3 import sm3
-from crypto.sm3_rows import hash_pairs, hash_rows
+from crypto.sm3_rows import PORTABLE, RowHasher
+
+hash_rows, hash_pairs = PORTABLE.hash_rows, PORTABLE.hash_pairs
 
 
 @settings(deadline=None, max_examples=60)
@@ -93,3 +98,59 @@ def test_pairs_refuse_other_types():
     digests = np.zeros((2, 32), np.uint8)
     with pytest.raises(ValueError, match="digests must be uint8"):
         hash_pairs(b"", digests, digests.astype(np.int8))
+
+
+class Counting(PortableBulk):
+    """Remembers how many rows each call had, and on which thread it was."""
+
+    lanes = 8
+
+    def __init__(self):
+        self.calls = []
+
+    def sm3_rows(self, prefix, rows, num_rows):
+        self.calls.append((threading.get_ident(), num_rows))
+        return super().sm3_rows(prefix, rows, num_rows)
+
+
+@pytest.mark.parametrize(
+    ("num_rows", "parts"),
+    [
+        (0, [0]),
+        (1, [1]),
+        (127, [127]),  # less than two threads' worth
+        (256, [128, 128]),
+        (383, [192, 191]),  # two parts of whole lanes: 383 rows are 47.9 times eight
+        (1001, [336, 336, 329]),
+    ],
+)
+def test_large_arrays_are_shared_in_parts_of_whole_lanes(num_rows, parts):
+    bulk = Counting()
+    hasher = RowHasher(bulk, num_threads=3)
+    rows = np.arange(num_rows * 256, dtype="<u4").reshape(num_rows, 256)
+    digests = hasher.hash_rows(b"\0", rows)
+    assert sorted(n for _, n in bulk.calls) == sorted(parts)
+    assert np.array_equal(digests, hash_rows(b"\0", rows))
+    hasher.close()
+    bulk.calls.clear()
+    assert np.array_equal(hasher.hash_rows(b"\0", rows), digests)
+    assert bulk.calls == [(threading.get_ident(), num_rows)]
+
+
+def test_an_error_on_another_thread_is_the_callers():
+    class Failing(Counting):
+        def sm3_rows(self, prefix, rows, num_rows):
+            found = super().sm3_rows(prefix, rows, num_rows)
+            if len(self.calls) > 1:
+                raise MemoryError
+            return found
+
+    hasher = RowHasher(Failing(), num_threads=2)
+    with pytest.raises(MemoryError):
+        hasher.hash_rows(b"", np.zeros((256, 1024), np.uint8))
+    hasher.close()
+
+
+def test_there_must_be_a_thread():
+    with pytest.raises(ValueError, match="at least one thread, not 0"):
+        RowHasher(PortableBulk(), num_threads=0)

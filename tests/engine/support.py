@@ -111,9 +111,9 @@ class Observed:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._engine, name)
 
-    def step(self, pieces: Sequence[Piece], *, trace: bool) -> StepResult:
-        result = self._engine.step(pieces, trace=trace)
+    def step(self, pieces: Sequence[Piece], *, leaves: bool) -> StepResult:
+        result = self._engine.step(pieces, leaves=leaves)
         self.rows.append([len(piece.ids) for piece in pieces])
-        self.traces.append(trace)
+        self.traces.append(leaves)
         self.during()
         return result

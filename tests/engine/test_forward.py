@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -40,7 +41,7 @@ def run_alone(engine: Engine, ids: tuple[int, ...], chunks: list[int]) -> list[S
     for size in chunks:
         piece = Piece(cache, np.array(ids[start : start + size], np.int32), 1)
         result = engine.step([piece], trace=True)
-        results.append(StepResult(result.logits.copy(), result.residuals, result.errors))
+        results.append(replace(result, logits=result.logits.copy()))
         start += size
     cache.release()
     return results

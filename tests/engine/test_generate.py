@@ -237,7 +237,7 @@ def test_an_error_of_the_sequence_is_raised(model: Model, monkeypatch: pytest.Mo
 
     def failing(*arguments: Any, **settings: Any) -> StepResult:
         result = step(*arguments, **settings)
-        return StepResult(result.logits, result.residuals, (NonFiniteError("a value"),))
+        return StepResult(result.logits, None, result.leaves, (NonFiniteError("a value"),))
 
     monkeypatch.setattr(model.engine, "step", failing)
     with pytest.raises(NonFiniteError, match="a value"):

@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
+from crypto.sm3_rows import PORTABLE
 from engine.errors import ConfigError, ContextLengthError, NonFiniteError
 from engine.kv.cache import BlockPool, SequenceCache
 from engine.reference.arrays import F32
@@ -15,6 +17,7 @@ from engine.reference.trace import layer_roots, trace_root
 from engine.sampling.parameters import SamplingParameters
 from engine.sampling.sampler import Sampler
 from engine.sequence import FinishReason, Request, Sequence
+from engine.trace import Trace, leaf_hashes
 from tests.engine.support import CONFIG
 
 GREEDY = SamplingParameters(temperature_millionths=0)
@@ -27,7 +30,8 @@ def sequence(**settings: Any) -> Sequence:
     request = Request(**settings)
     pool = BlockPool(CONFIG, max_blocks=3)
     cache = SequenceCache(pool, request.num_positions)
-    return Sequence(request, cache, Sampler(request.sampling, VOCAB), CONFIG.num_layers)
+    trace = Trace(CONFIG.num_layers) if request.trace else None
+    return Sequence(request, cache, Sampler(request.sampling, VOCAB), trace)
 
 
 def logits_for(token_id: int) -> F32:
@@ -39,6 +43,10 @@ def logits_for(token_id: int) -> F32:
 
 def residuals(positions: int, value: float = 1) -> F32:
     return np.full((CONFIG.num_layers + 1, positions, CONFIG.hidden_size), value, np.float32)
+
+
+def leaves(positions: int, value: float = 1) -> NDArray[np.uint8]:
+    return leaf_hashes(residuals(positions, value), PORTABLE)
 
 
 def compute(s: Sequence, positions: int) -> None:
@@ -80,11 +88,11 @@ def test_the_prompt_comes_in_pieces_and_then_the_newest_token():
     assert s.num_prompt_tokens == 3
     assert s.next_ids(2).tolist() == [5, 6]
     compute(s, 2)
-    assert s.accept(None, residuals(2)) is None
+    assert s.accept(None, leaves(2)) is None
     assert s.is_prefilling
     assert s.next_ids(2).tolist() == [7]
     compute(s, 1)
-    choice = s.accept(logits_for(40), residuals(1))
+    choice = s.accept(logits_for(40), leaves(1))
     assert choice is not None
     assert choice.id == 40
     assert not s.is_prefilling
@@ -147,21 +155,21 @@ def test_other_reasons_stay(reason: FinishReason):
 def test_a_logit_that_is_not_finite_leaves_nothing_of_the_step():
     s = sequence()
     compute(s, 2)
-    s.accept(None, residuals(2))
+    s.accept(None, leaves(2))
     before = s.trace_root
     compute(s, 1)
     logits = logits_for(40)
     logits[3] = np.nan
     with pytest.raises(NonFiniteError):
-        s.accept(logits, residuals(1, 2))
+        s.accept(logits, leaves(1, 2))
     assert s.trace_root == before
     assert s.output_ids == []
 
 
-def test_without_a_trace_nothing_is_hashed():
+def test_without_a_trace_nothing_is_kept():
     s = sequence(trace=False)
     compute(s, 3)
-    s.accept(logits_for(40), residuals(3))
+    s.accept(logits_for(40), leaves(3))
     assert s.trace is None
     assert s.trace_root is None
     assert s.cache.trace_roots == []
@@ -171,7 +179,7 @@ def test_a_full_block_carries_its_trace_roots():
     s = sequence(prompt_ids=(1,) * 130, max_tokens=3)
     for positions in (60, 68, 2):
         compute(s, positions)
-        s.accept(logits_for(40) if positions == 2 else None, residuals(positions, positions))
+        s.accept(logits_for(40) if positions == 2 else None, leaves(positions, positions))
     assert len(s.cache.trace_roots) == 2
     whole = np.concatenate([residuals(n, n) for n in (60, 68, 2)], axis=1)
     for block, roots in enumerate(s.cache.trace_roots):

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from crypto.frontier_array import FrontierArray
 from crypto.merkle import leaf_hash, root
+from crypto.sm3_rows import PORTABLE
 from engine.reference.arrays import F32
 from engine.reference.trace import layer_roots, trace_root
-from engine.trace import Trace
+from engine.trace import Trace, leaf_hashes
 
 LAYERS = 2
 WIDTH = 32
@@ -28,7 +29,7 @@ def residuals(positions: int) -> F32:
 def grown(x: F32, edges: list[int]) -> tuple[Trace, list[np.ndarray]]:
     """Return the trace of x, appended in pieces, and the block roots that each append gave."""
     trace = Trace(LAYERS)
-    blocks = [trace.append(x[:, a:b]) for a, b in pairwise(edges)]
+    blocks = [trace.append(leaf_hashes(x[:, a:b], PORTABLE)) for a, b in pairwise(edges)]
     return trace, blocks
 
 

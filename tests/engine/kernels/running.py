@@ -14,7 +14,7 @@ from engine.forward import Engine, Piece
 from engine.reference.decoder import ReferenceModel
 from engine.reference.trace import trace_root
 from engine.reference.weights import Weight
-from engine.trace import Trace, leaf_hashes
+from engine.trace import Trace
 from tests.engine.kernels.models import MemoryWeights
 
 Array = NDArray[Any]
@@ -74,8 +74,7 @@ def run_steps(
             next ids).
     """
     caches = [engine.new_cache() for _ in sequences]
-    hasher = engine.row_hasher
-    traces = [Trace(engine.config.num_layers, hasher) for _ in sequences]
+    traces = [Trace(engine.config.num_layers, engine.row_hasher) for _ in sequences]
     logits: list[list[Array]] = [[] for _ in sequences]
     residuals: list[list[Array]] = [[] for _ in sequences]
     for step in steps:
@@ -84,13 +83,14 @@ def run_steps(
             start = caches[number].num_positions
             ids = np.array(sequences[number][start : start + count], np.int32)
             pieces.append(Piece(caches[number], ids, len(ids)))
-        result = engine.step(pieces, trace=True)
+        result = engine.step(pieces, trace=True, leaves=True)
         assert result.residuals is not None
+        assert result.leaves is not None
         assert not any(result.errors)
         row = 0
         for (number, _), piece in zip(step, pieces, strict=True):
             rows = slice(row, row + len(piece.ids))
-            traces[number].append(leaf_hashes(result.residuals[:, rows], hasher))
+            traces[number].append(result.leaves[:, rows])
             # The next step overwrites its logits.
             logits[number].append(result.logits[rows].copy())
             residuals[number].append(result.residuals[:, rows])

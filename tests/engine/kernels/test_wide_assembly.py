@@ -50,7 +50,7 @@ def check_avx512(found: dict[str, dict[str, Any]]) -> None:
     check_rules(found)
     for name, kernel in found.items():
         assert (kernel["dot products"] > 0) == name.startswith("linear_q"), name
-        if not name.startswith("embed") and name != "rope_table":
+        if not name.startswith("embed") and name not in {"rope_table", "hash_leaves"}:
             assert kernel["wide registers"] > 0, name
 
 
@@ -59,7 +59,7 @@ def check_aarch64(found: dict[str, dict[str, Any]]) -> None:
     check_rules(found)
     for name, kernel in found.items():
         assert (kernel["vector products"] > 0) == name.startswith("linear_q"), name
-        if not name.startswith("embed") and name != "rope_table":
+        if not name.startswith("embed") and name not in {"rope_table", "hash_leaves"}:
             assert kernel["vectors"] > 0, name
 
 
