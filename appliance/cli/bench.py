@@ -11,6 +11,8 @@ _BENCHMARKS = {
         "appliance.cli.bench_engine",
         "Prefill, decode, memory and start, beside llama.cpp.",
     ),
+    "load": ("appliance.cli.bench_load", "Verifying and decrypting signed and sealed weights."),
+    "log": ("appliance.cli.bench_log", "Appending to the log, signatures and syncs included."),
     "quality": ("appliance.cli.bench_quality", "Perplexity, and distance from a reference."),
 }
 

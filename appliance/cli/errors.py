@@ -80,7 +80,8 @@ class Failure(NamedTuple):
     """How a run failed: the exit code, the kind of error and one line for a person.
 
     `rule` and `offset` say which rule of a format was broken and at which byte; a WeightsError has
-    a rule and no offset: the comparison that failed. `reason` is the stable code of a PolicyError or a KeyFileError.
+    a rule and no offset: the comparison that failed. `reason` is the stable code of a PolicyError
+    or a KeyFileError.
     """
 
     exit_code: int

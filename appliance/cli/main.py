@@ -17,6 +17,7 @@ import click
 
 from appliance.cli.errors import EXIT_BROKEN_PIPE, EXIT_USAGE, Failure, describe
 from appliance.cli.output import note, write_json
+from crypto.secret import refuse_environment
 
 
 class Entry(NamedTuple):
@@ -33,9 +34,19 @@ COMMANDS: dict[str, Entry] = {
     "convert": Entry(
         "appliance.cli.convert", "Convert a GGUF file or a safetensors folder to VQF."
     ),
+    "keygen": Entry("appliance.cli.keygen", "Make a key pair and its lines of a trust file."),
+    "sign": Entry("appliance.cli.sign", "Sign a VQF file as a release of a line of models."),
+    "seal": Entry("appliance.cli.seal", "Encrypt a VQF file for some recipients."),
+    "rewrap": Entry("appliance.cli.rewrap", "Change who can open a sealed VQF file."),
+    "revoke": Entry("appliance.cli.revoke", "Make a signed list of what is withdrawn."),
+    "trust": Entry("appliance.cli.trust", "Check a trust file and say what it means."),
     "inspect": Entry("appliance.cli.inspect", "Say what a VQF file is; needs no keys."),
-    "check": Entry("appliance.cli.check", "Verify every byte of a VQF file."),
+    "check": Entry("appliance.cli.check", "Verify every byte of a VQF file, and judge it."),
     "generate": Entry("appliance.cli.generate", "Let a model answer one prompt."),
+    "audit": Entry("appliance.cli.audit", "Compute an attested answer again, or parts of it."),
+    "open": Entry("appliance.cli.open", "Give an auditor the states that he asks for."),
+    "log": Entry("appliance.cli.log", "Read, prove, check, export and begin a log."),
+    "bundle": Entry("appliance.cli.bundle", "Hand on the bundle of an answer in part."),
     "bench": Entry(
         "appliance.cli.bench", "Measure this machine with the project's own benchmarks."
     ),
@@ -75,6 +86,7 @@ class LazyGroup(click.Group):
 def cli(state: dict[str, bool], debug: bool) -> None:
     """Verifiable language model inference on plain CPUs."""
     state["debug"] = debug
+    refuse_environment()
 
 
 def run(arguments: Sequence[str]) -> int:

@@ -7,7 +7,7 @@ import errno
 import click
 import pytest
 
-from appliance.cli.errors import EXITS, Failure, describe
+from appliance.cli.errors import EXITS, Failure, about, describe
 from crypto import errors as crypto_errors
 from engine import errors
 from simd import errors as simd_errors
@@ -91,6 +91,23 @@ def test_what_is_not_in_the_table_is_a_defect(error: Exception) -> None:
     assert failure.exit_code == 70
     assert failure.message.startswith(f"internal error: {type(error).__name__}: ")
     assert "--debug" in failure.message
+
+
+def test_an_error_says_what_it_is_about() -> None:
+    error = crypto_errors.FormatError(7, "key-order")
+    with pytest.raises(crypto_errors.FormatError), about("outer"), about("inner"):
+        raise error
+    failure = describe(error)
+    assert failure.message == "outer: inner: malformed at offset 7: key-order"
+    assert (failure.rule, failure.offset) == ("key-order", 7)
+
+
+def test_json_has_the_reason_and_the_comparison() -> None:
+    value = describe(crypto_errors.PolicyError("expired", "the release has expired")).as_json()
+    assert (value["reason"], value["exit_code"]) == ("expired", 1)
+    value = describe(errors.WeightsError("extent final", "V6")).as_json()
+    assert value["rule"] == "V6"
+    assert "offset" not in value
 
 
 def test_json_names_the_broken_rule() -> None:

@@ -13,6 +13,8 @@ from engine.vqf import open_vqf
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from tests.appliance.cli.workshop import Workshop
+
 
 def test_a_person_reads_what_it_is(weights: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with open_vqf(weights) as file:
@@ -69,3 +71,62 @@ def test_what_is_no_weight_file_is_refused_in_one_line(
     captured = capsys.readouterr()
     assert captured.out == ""
     assert captured.err.count("\n") == 1
+
+
+def test_signatures_are_shown_and_not_believed(
+    shop: Workshop, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = shop.weights()
+    words = ("--line", "demo", "--release", 2, "--not-before", "2020-01-01")
+    key_ids = shop.done("sign", path, "--key", shop.path("vendor.pem"), *words).value["key_ids"]
+    value = shop.done("inspect", path).value
+    assert (value["form"], value["signed"], value["signatures_checked"]) == ("signed", True, False)
+    (signature,) = value["signatures"]
+    assert signature["key_id"] == key_ids[0]
+    assert (signature["line"], signature["release"]) == ("demo", 2)
+    assert (signature["not_before"], signature["expires"]) == (1_577_836_800, None)
+    assert run(["inspect", str(path)]) == 0
+    out = capsys.readouterr().out
+    assert "not verified: release 2 of line demo, valid from 2020-01-01T00:00:00Z\n" in out
+    assert f"by key {key_ids[0]}\n" in out
+
+
+@pytest.mark.parametrize("secret", [False, True])
+def test_a_sealed_file_tells_what_anybody_may_know(
+    shop: Workshop, capsys: pytest.CaptureFixture[str], secret: bool
+) -> None:
+    path, sealed = shop.weights(), shop.path("sealed.vqf")
+    words = ("--line", "demo", "--release", 2)
+    shop.done("sign", path, "--key", shop.path("vendor.pem"), *words)
+    to = ("--passphrase-file", shop.secret("pass", b"x"))
+    made = shop.done("seal", path, sealed, *(to if secret else ("--to", shop.public("appliance"))))
+    value = shop.done("inspect", sealed).value
+    assert value == {
+        "file": str(sealed),
+        "size_bytes": sealed.stat().st_size,
+        "form": "sealed",
+        "authenticated": False,
+        "file_id": made.value["file_id"],
+        "recipients": made.value["recipients"],
+        "manifest_length_bytes": value["manifest_length_bytes"],
+        "signatures_length_bytes": value["signatures_length_bytes"],
+        "data_length_bytes": value["data_length_bytes"],
+        "num_chunks": 5,
+    }
+    assert run(["inspect", str(sealed)]) == 0
+    out = capsys.readouterr().out
+    labels = [line[:15].strip() for line in out.splitlines()[1:]]
+    who = "sealed under" if secret else "sealed for"
+    assert labels == ["form", "file id", who, "size", "data", "manifest", "signatures"]
+    assert made.value["model_digest"] not in out
+
+
+def test_with_a_key_a_sealed_file_tells_everything(shop: Workshop) -> None:
+    path, sealed = shop.weights(), shop.path("sealed.vqf")
+    shop.done("sign", path, "--key", shop.path("vendor.pem"), "--line", "demo", "--release", 2)
+    shop.done("seal", path, sealed, "--to", shop.public("appliance"))
+    plain = shop.done("inspect", path).value
+    value = shop.done("inspect", sealed, "--key", shop.path("appliance.pem")).value
+    assert value["form"] == "sealed"
+    same = ("model_digest", "config", "tokenizer", "extents", "signatures", "kinds")
+    assert {name: value[name] for name in same} == {name: plain[name] for name in same}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -13,12 +14,12 @@ import click
 import pytest
 
 from appliance.cli import main as cli_main
-from appliance.cli.options import admit_unsigned, json_option
+from appliance.cli.options import json_option
+from crypto.secret import FORBIDDEN_VARIABLES
 from engine.errors import WeightsError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
 PROGRAM = "import sys; from appliance.cli.main import main; sys.argv[0] = 'windhover'; main()"
 
@@ -126,9 +127,13 @@ def test_every_command_keeps_the_common_promises(name: str) -> None:
     assert "--json" in options or isinstance(command, click.Group)
 
 
-def test_unsigned_weights_need_dev(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(WeightsError, match="--dev"):
-        admit_unsigned(tmp_path / "a.vqf", dev=False)
-    assert capsys.readouterr().err == ""
-    admit_unsigned(tmp_path / "a.vqf", dev=True)
-    assert "--dev" in capsys.readouterr().err
+@pytest.mark.parametrize("name", FORBIDDEN_VARIABLES)
+def test_no_secret_comes_from_the_environment(
+    name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv(name, "hunter2")
+    assert cli_main.run(["check", "a.vqf", "--dev", "--json"]) == 2
+    captured = capsys.readouterr()
+    assert json.loads(captured.out.splitlines()[-1])["reason"] == "environment"
+    assert "hunter2" not in captured.out + captured.err
+    assert name not in os.environ
