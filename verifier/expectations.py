@@ -1,0 +1,81 @@
+"""What an auditor asks of a bundle beyond its own consistency (SPEC.md section 6)."""
+
+from __future__ import annotations
+
+import re
+import time
+
+from verifier import objects
+from verifier.cose import decode_sign1
+from verifier.errors import MalformedError, UsageError
+from verifier.objects import LOG_ID, MAX_NUMBER, MAX_REQUEST_BYTES, ROOT, SIZE
+from verifier.transcript import MAX_BYTES as MAX_RESPONSE_BYTES
+
+RUNGS = ("A0", "A1", "A2", "A3")
+_HEAD = re.compile(r"([1-9][0-9]{0,15}):([0-9a-f]{64})")
+
+
+class Head:
+    """A head of a log that the auditor holds; the log id is known where it was a checkpoint."""
+
+    __slots__ = ("log_id", "root", "size")
+
+    def __init__(self, size: int, root: bytes, log_id: bytes | None = None) -> None:
+        self.size = size
+        self.root = root
+        self.log_id = log_id
+
+    @classmethod
+    def parse(cls, text: str) -> Head:
+        """Read SIZE:ROOT, the root in 64 lower-case hexadecimal digits (UsageError)."""
+        found = _HEAD.fullmatch(text)
+        if found is None or int(found[1]) > MAX_NUMBER:
+            raise UsageError("a log head is SIZE:ROOT, the root in 64 hexadecimal digits")
+        return cls(int(found[1]), bytes.fromhex(found[2]))
+
+    @classmethod
+    def of_checkpoint(cls, data: bytes) -> Head:
+        """Take a checkpoint at its word, without a look at its signature (UsageError)."""
+        try:
+            sign1 = decode_sign1(data, objects.MAX_OBJECT_BYTES)
+            claims = objects.read_checkpoint(sign1.payload)
+        except MalformedError as error:
+            raise UsageError(f"the log head is no checkpoint: {error}") from None
+        if sign1.typ != "windhover/checkpoint;v=1":
+            raise UsageError("the log head is no checkpoint: type")
+        return cls(claims[SIZE], claims[ROOT], claims[LOG_ID])
+
+
+class Expectations:
+    """The time of verification, the rungs needed, and expected values; times are ms since 1970."""
+
+    def __init__(
+        self,
+        *,
+        at: int | None = None,
+        need: tuple[str, ...] = RUNGS,
+        signer: bytes | None = None,
+        model: bytes | None = None,
+        nonce: bytes | None = None,
+        after: int | None = None,
+        before: int | None = None,
+        request: bytes | None = None,
+        response: bytes | None = None,
+        prefix: bool = False,
+        head: Head | None = None,
+    ) -> None:
+        if not set(need) <= set(RUNGS):
+            raise UsageError("the rungs that this program checks are A0, A1, A2, A3")
+        if len(request or b"") > MAX_REQUEST_BYTES or len(response or b"") > MAX_RESPONSE_BYTES:
+            raise UsageError("the expected request or response is too long")
+        self.at = time.time_ns() // 1_000_000 if at is None else at
+        self.need = {"A0", *need}
+        self.signer = signer
+        self.model = model
+        self.nonce = nonce
+        self.after = after
+        self.before = before
+        self.request = request
+        self.response = response
+        self.prefix = prefix
+        self.head = head
