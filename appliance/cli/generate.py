@@ -8,16 +8,26 @@ import secrets
 import sys
 import time
 import unicodedata
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from appliance.cli.options import admit_unsigned, dev_option, json_option, weights_argument
+from appliance.cli.access import Access, access_options
+from appliance.cli.attest import Attestation, attest_options
+from appliance.cli.options import json_option, weights_argument
 from appliance.cli.output import Progress, printable, write_json
+from appliance.cli.values import now_s
+from appliance.cli.verdict import verdict_as_json
 from engine.errors import ConfigError
 from engine.sampling.parameters import SamplingParameters, millionths
 from engine.text.stop import StopMatcher
-from engine.vqf import open_vqf
+
+if TYPE_CHECKING:
+    from appliance.cli.attested_answer import Opened
+    from engine.admission import WeightsPolicy
+    from engine.model import Model
 
 _MAX_PROMPT_BYTES = 8 << 20
 
@@ -83,7 +93,8 @@ def _show(text: str) -> None:
     help="Longest sequence in tokens; by default the model's.",
 )
 @click.option("--no-trace", is_flag=True, help="Do not hash the residual stream.")
-@dev_option
+@access_options
+@attest_options
 @json_option
 def command(
     path: Path,
@@ -102,10 +113,18 @@ def command(
     threads: int | None,
     context: int | None,
     no_trace: bool,
-    dev: bool,
+    access: Access,
+    attestation: Attestation,
     as_json: bool,
 ) -> None:
-    """Let the model in FILE answer one prompt."""
+    """Let the model in FILE answer one prompt, if the trust file admits it.
+
+    Nothing of the weights is used before their policy was asked and every byte verified. When they
+    are loaded, the floors rise to their release: an older one is refused from then on.
+
+    With --attest-key, --log and --anchor the request is logged before the first token, and the
+    command ends when a signed statement about the answer is on the disk.
+    """
     started_s = time.perf_counter()
     if raw and system is not None:
         raise click.UsageError("--raw has no place for a --system message")
@@ -118,31 +137,35 @@ def command(
         top_k=top_k,
         min_p_millionths=millionths(min_p),
     )
+    is_attested = attestation.is_wanted
+    attestation.nonce_bytes()
     StopMatcher(stops)  # refuses wrong ones now, not after a large model has been read
-    with open_vqf(path):  # what is no VQF file is refused for that, not for having no signature
-        admit_unsigned(path, dev=dev)
-    gc.disable()  # loading makes a few million objects that stay: looking for garbage finds none
-    # Imported here: the engine takes numba, which `--help` and usage errors need not wait for.
-    from engine.model import Model  # noqa: PLC0415
+    now = now_s()
+    policy = access.policy_files.read(now=now)
+    with ExitStack() as stack:
+        into = stack.enter_context(_opened(attestation, policy)) if is_attested else None
+        gc.disable()  # loading makes millions of objects that stay: looking for garbage finds none
+        # Imported here: the engine takes numba, which `--help` and usage errors need not wait for.
+        from engine.model import Model  # noqa: PLC0415
 
-    with Progress("loading") as progress:
-        model = Model(path, num_threads=threads, max_positions=context, progress=progress)
-    from engine.generate import generate  # noqa: PLC0415
-    from engine.sequence import Request  # noqa: PLC0415
-
-    gc.freeze()
-    gc.enable()
-
-    with model:
-        if raw or (model.template is None and system is None):
-            ids = model.tokenizer.encode_raw(text)
-        else:
-            messages = [] if system is None else [{"role": "system", "content": system}]
-            messages.append({"role": "user", "content": text})
-            ids = model.chat_ids(messages, now_unix_s=int(time.time()))
-        request = Request(
-            tuple(ids), max_tokens, sampling, model.tokenizer_config.eos_ids, trace=not no_trace
-        )
+        with (
+            access.credentials.unlock() as unlock,
+            access.policy_files.loading(path, policy),
+            Progress("loading") as progress,
+        ):
+            model = stack.enter_context(
+                Model(
+                    path,
+                    policy=policy,
+                    unlock=unlock,
+                    now_unix_s=now,
+                    num_threads=threads,
+                    max_positions=context,
+                    progress=progress,
+                )
+            )
+        gc.freeze()
+        gc.enable()
         ready_s = time.perf_counter()
         first_s: list[float] = []
 
@@ -151,33 +174,78 @@ def command(
             if not as_json:
                 _show(piece)
 
-        answer = generate(model, request, stops=stops, on_text=on_text)
+        if into is None:
+            from engine.generate import generate  # noqa: PLC0415
+            from engine.sequence import Request  # noqa: PLC0415
+
+            ids = _prompt_ids(model, text, system, raw=raw)
+            eos_ids = model.tokenizer_config.eos_ids
+            request = Request(ids, max_tokens, sampling, eos_ids, trace=not no_trace)
+            ready_s = time.perf_counter()
+            answer, bundle = generate(model, request, stops=stops, on_text=on_text), None
+        else:
+            from appliance.cli.attested_answer import Wish, answer_attested  # noqa: PLC0415
+
+            options = {
+                "max_tokens": max_tokens,
+                "seed": seed,
+                "temperature": temperature,
+                "top_p": top_p,
+                "top_k": top_k,
+                "min_p": min_p,
+                "stop": list(stops) or None,
+            }
+            answer, bundle, chosen_seed = answer_attested(
+                model,
+                Wish(text, system, raw, options),
+                attestation,
+                into,
+                revocations=access.policy_files.revocations,
+                trace=not no_trace,
+                on_text=on_text,
+            )
         done_s = time.perf_counter()
     if not as_json:
         click.echo()
         return
-    write_json(
-        {
-            "text": answer.text,
-            "token_ids": list(answer.token_ids),
-            "finish_reason": answer.finish_reason.value,
-            "trace_root": None if answer.trace_root is None else answer.trace_root.hex(),
-            "prompt_tokens": answer.prompt_tokens,
-            "model_digest": model.model_digest.hex(),
-            "seed": chosen_seed,
-            "residency": residency,
-            "kernel_path": _kernel_path(),
-            "threads": model.engine.num_threads,
-            "timings": {
-                "load_ms": round((ready_s - started_s) * 1e3, 3),
-                "first_text_ms": round((first_s[0] - ready_s) * 1e3, 3) if first_s else None,
-                "generate_ms": round((done_s - ready_s) * 1e3, 3),
-            },
-        }
-    )
+    value: dict[str, object] = {
+        "text": answer.text,
+        "token_ids": list(answer.token_ids),
+        "finish_reason": answer.finish_reason.value,
+        "trace_root": None if answer.trace_root is None else answer.trace_root.hex(),
+        "prompt_tokens": answer.prompt_tokens,
+        "model_digest": model.model_digest.hex(),
+        "verdict": verdict_as_json(model.admission, policy),
+        "seed": chosen_seed,
+        "residency": residency,
+        "kernel_path": _kernel_path(),
+        "threads": model.engine.num_threads,
+        "timings": {
+            "load_ms": round((ready_s - started_s) * 1e3, 3),
+            "first_text_ms": round((first_s[0] - ready_s) * 1e3, 3) if first_s else None,
+            "generate_ms": round((done_s - ready_s) * 1e3, 3),
+        },
+    }
+    if bundle is not None:
+        value["attestation"] = attestation.as_json(bundle)
+    write_json(value)
+
+
+def _prompt_ids(model: Model, text: str, system: str | None, *, raw: bool) -> tuple[int, ...]:
+    if raw or (model.template is None and system is None):
+        return tuple(model.tokenizer.encode_raw(text))
+    messages = [] if system is None else [{"role": "system", "content": system}]
+    messages.append({"role": "user", "content": text})
+    return tuple(model.chat_ids(messages, now_unix_s=int(time.time())))
+
+
+def _opened(attestation: Attestation, policy: WeightsPolicy) -> AbstractContextManager[Opened]:
+    from appliance.cli.attested_answer import opened  # noqa: PLC0415
+
+    return opened(attestation, policy)
 
 
 def _kernel_path() -> str:
-    from engine.kernels.target import TARGET  # noqa: PLC0415
+    from simd.target import TARGET  # noqa: PLC0415
 
     return TARGET.path

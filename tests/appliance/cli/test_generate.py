@@ -20,6 +20,8 @@ from typing import Any
 import pytest
 
 from appliance.cli import main as cli_main
+from crypto.floors import FloorStore
+from engine.admission import DEV
 from engine.convert.convert import convert
 from engine.generate import Generation, generate
 from engine.model import Model
@@ -27,6 +29,7 @@ from engine.reference.load import load_model
 from engine.sampling.parameters import SamplingParameters
 from engine.sequence import Request
 from engine.vqf import open_vqf
+from tests.appliance.cli.workshop import Workshop, line_table
 from tests.engine.convert.support import tiny_folder
 
 PROGRAM = "import sys; from appliance.cli.main import main; sys.argv[0] = 'windhover'; main()"
@@ -48,7 +51,7 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def model(tiny: Path) -> Iterator[Model]:
     """The same file in this process."""
-    with Model(tiny, num_threads=1) as model:
+    with Model(tiny, policy=DEV, num_threads=1) as model:
         yield model
 
 
@@ -91,7 +94,7 @@ def answer(file: Path, *arguments: str | Path, **settings: Any) -> dict[str, Any
 def refusal(exit_code: int, *arguments: str | Path, **settings: Any) -> str:
     """Run, expect this failure, and return its line on stderr."""
     found, out, err = run(*arguments, **settings)
-    lines = [line for line in err.splitlines() if "nobody vouches" not in line]
+    lines = [line for line in err.splitlines() if "nobody was asked" not in line]
     assert (found, out, len(lines)) == (exit_code, "", 1), (out, err)
     assert lines[0].startswith("windhover: ")
     return lines[0]
@@ -128,6 +131,7 @@ def test_a_script_gets_one_object(tiny: Path, model: Model):
         "model_digest": model.model_digest.hex(),
         "seed": SEED,
         "residency": "full",
+        "verdict": {"mode": "dev"},
         "threads": len(os.sched_getaffinity(0)),
     }
 
@@ -175,7 +179,7 @@ def test_a_person_gets_the_text_and_no_control_characters(tiny: Path, model: Mod
     assert out == shown(text) + "\n"
     assert "\\x1b" in out
     assert not any(unicodedata.category(c) == "Cc" for c in out if c not in "\n\t")
-    assert "not signed" in err
+    assert "nobody was asked" in err
 
 
 def test_a_terminal_that_knows_few_characters_gets_escapes(tiny: Path):
@@ -238,7 +242,36 @@ def test_unsigned_weights_need_dev(tiny: Path):
     exit_code, out, _ = run(tiny, "--prompt", "x", "--json")
     assert exit_code == 1
     value = json.loads(out.splitlines()[-1])
-    assert (value["exit_code"], value["kind"]) == (1, "WeightsError")
+    assert (value["exit_code"], value["kind"]) == (1, "PolicyError")
+    assert value["reason"] == "no-trust"
+
+
+def test_a_load_raises_the_floor(tiny: Path, model: Model, tmp_path: Path):
+    shop = Workshop(tmp_path)
+    vendor, key = shop.key("vendor", "weights"), shop.key("appliance", "unseal")
+    trust = shop.trust(line_table("tiny", "vendor"), keys={"vendor": "weights"}, sealed=True)
+    state = {"environment": {"XDG_STATE_HOME": str(tmp_path / "state")}}
+    arguments = ("--trust", trust, "--key", key, "--raw", "--prompt", "x", "--max-tokens", "2")
+    for release in (1, 2):
+        path = shop.path(f"{release}.vqf")
+        shutil.copyfile(tiny, path)
+        shop.done("sign", path, "--key", vendor, "--line", "tiny", "--release", release)
+        shop.done("seal", path, shop.path(f"{release}s.vqf"), "--to", shop.public("appliance"))
+    exit_code, out, err = run(shop.path("2s.vqf"), *arguments, "--json", **state)
+    assert exit_code == 0, err
+    assert "floors was made" in err
+    value = json.loads(out.splitlines()[-1])
+    assert value["model_digest"] == model.model_digest.hex()
+    verdict = value["verdict"]
+    assert (verdict["mode"], verdict["form"]) == ("production", "sealed")
+    assert (verdict["release"], verdict["floor"]) == (2, 2)
+    exit_code, out, _ = run(shop.path("1s.vqf"), *arguments, "--json", **state)
+    assert (exit_code, json.loads(out)["reason"]) == (1, "release-too-old")
+    floors = tmp_path / "state" / "windhover" / "floors"
+    assert FloorStore(floors).read().releases == {"tiny": 2}
+    assert shop.path("2.vqf").exists()
+    line = refusal(1, shop.path("2.vqf"), *arguments, **state)
+    assert line.endswith("the weights are not sealed")
 
 
 USAGE = {
