@@ -18,8 +18,9 @@ from typing import Any
 
 import numpy as np
 
+from engine.audit.answered import Answered
 from engine.audit.execute import run_choices, run_embedding, run_layer
-from engine.audit.replay import Answered, replay
+from engine.audit.replay import replay
 from engine.audit.unit_weights import PartReader
 from engine.convert.convert import convert
 from engine.forward import Engine

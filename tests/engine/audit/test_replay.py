@@ -7,7 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from engine.audit.replay import Answered, replay
+from engine.audit.answered import Answered
+from engine.audit.replay import replay
 from engine.errors import ConfigError, NonFiniteError
 from engine.forward import Engine
 from engine.sampling.parameters import SamplingParameters

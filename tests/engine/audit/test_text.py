@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from engine.audit.text import TextModel, answer_text
+from engine.audit.text import LENGTH, STOP, TextModel, answer_text
 from engine.errors import TemplateError
 from engine.generate import generate
 from engine.model import Model
 from engine.sampling.parameters import SamplingParameters
-from engine.sequence import FinishReason, Request
+from engine.sequence import Request
 from engine.vqf import open_vqf
 
 MESSAGES = [{"role": "user", "content": "Why?"}]
@@ -50,7 +50,7 @@ def test_text_and_reason_are_those_of_the_generation(
         text_model.tokenizer, made.token_ids, eos_ids=eos_ids, stops=stops, max_tokens=16
     )
     assert found.text == made.text
-    assert found.finish_reason is made.finish_reason
+    assert found.finish_reason == made.finish_reason.value
     assert found.length == len(made.token_ids)
 
 
@@ -61,7 +61,7 @@ def test_an_answer_that_goes_on_has_no_reason(model: Model, text_model: TextMode
     part = answer_text(tokenizer, ids[:5], eos_ids=(), stops=(), max_tokens=8)
     assert (part.finish_reason, part.length) == (None, 5)
     more = answer_text(tokenizer, ids, eos_ids=(), stops=(), max_tokens=6)
-    assert (more.finish_reason, more.length) == (FinishReason.LENGTH, 6)
+    assert (more.finish_reason, more.length) == (LENGTH, 6)
     ended = answer_text(tokenizer, ids, eos_ids=(ids[2],), stops=(), max_tokens=8)
-    assert ended.finish_reason is FinishReason.STOP
+    assert ended.finish_reason == STOP
     assert ended.length == ids.index(ids[2]) + 1

@@ -1,0 +1,28 @@
+"""What an appliance claims to have generated."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from engine.sampling.parameters import SamplingParameters
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """What was generated, as it is claimed.
+
+    prompt_ids: at least one id. output_ids: all ids drawn, at least one. sampling: how.
+    """
+
+    prompt_ids: tuple[int, ...]
+    output_ids: tuple[int, ...]
+    sampling: SamplingParameters
+
+    @property
+    def ids(self) -> tuple[int, ...]:
+        """The ids of all positions that were computed: not the last one drawn."""
+        return self.prompt_ids + self.output_ids[:-1]
+
+    def draws_before(self, position: int) -> tuple[int, ...]:
+        """Return the ids drawn before the one that the logits of `position` choose."""
+        return self.output_ids[: position + 1 - len(self.prompt_ids)]
