@@ -8,7 +8,8 @@ import re
 from verifier.errors import MalformedError
 
 MAX_DEPTH = 32
-_STRUCTURE = re.compile(r'"(?:[^"\\]|\\.)*+"?|[\[\]{}]', re.DOTALL)
+MAX_SIGNS = 1 << 20
+_STRUCTURE = re.compile(r'"(?:[^"\\]|\\.)*+"?|[\[\]{},]', re.DOTALL)
 
 
 def parse(data: bytes) -> dict[str, object]:
@@ -17,7 +18,7 @@ def parse(data: bytes) -> dict[str, object]:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
         raise MalformedError("json-utf8", error.start) from None
-    _check_depth(text)
+    _check_structure(text)
     try:
         value = json.loads(
             text,
@@ -33,10 +34,14 @@ def parse(data: bytes) -> dict[str, object]:
     return value
 
 
-def _check_depth(text: str) -> None:
-    depth = 0
+def _check_structure(text: str) -> None:
+    depth = signs = 0
     for found in _STRUCTURE.finditer(text):
         sign = found[0]
+        if sign in ",[{":
+            signs += 1
+            if signs > MAX_SIGNS:
+                raise MalformedError("json-items", found.start())
         if sign in "[{":
             depth += 1
             if depth > MAX_DEPTH:

@@ -164,6 +164,12 @@ def test_what_does_not_reduce(response):
 def test_limits_that_still_pass():
     deep = b'{"choices":[],"x":' + b"[" * 31 + b"]" * 31 + b"}"
     assert reduced(deep) == []
+    # two signs of the object, one of the array, and a comma before each further number
+    most = b'{"choices":[],"x":[' + b"0," * ((1 << 20) - 4) + b"0]}"
+    assert reduced(most) == []
+    with pytest.raises(MalformedError) as caught:
+        reduced(most.replace(b"0,", b"0,0,", 1))
+    assert caught.value.rule == "json-items"
     assert reduced(body(index=65_535, text='{[\\"')) == [
         [1, 65_535, 0, b'{[\\"'],
         [6, 65_535, 0, b"stop"],

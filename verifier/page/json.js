@@ -1,6 +1,7 @@
 // Strict JSON (SPEC.md section 3): one meaning for each text, bounded depth. Objects are Map.
 
 const JSON_MAX_DEPTH = 32;
+const JSON_MAX_SIGNS = 1 << 20; // commas and opening brackets outside strings
 const JSON_SPACE = /[ \t\r\n]*/y;
 const JSON_NUMBER = /-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?/y;
 const JSON_PLAIN = /[^"\\\u0000-\u001f]*/y;
@@ -24,6 +25,7 @@ class JsonParser {
   constructor(text) {
     this.text = text;
     this.at = 0;
+    this.signs = 0;
   }
 
   take(pattern) {
@@ -46,6 +48,17 @@ class JsonParser {
     return true;
   }
 
+  count() {
+    if (++this.signs > JSON_MAX_SIGNS) throw new Refused("json-items", this.at);
+  }
+
+  /** Whether a comma stands here; it is taken. */
+  another() {
+    if (!this.skips(",")) return false;
+    this.count();
+    return true;
+  }
+
   need(sign) {
     if (!this.skips(sign)) throw new Refused("json", this.at);
   }
@@ -56,6 +69,7 @@ class JsonParser {
     if (head === '"') return this.string();
     if (head === "{" || head === "[") {
       if (depth === JSON_MAX_DEPTH) throw new Refused("json-depth", this.at);
+      this.count();
       this.at++;
       return head === "{" ? this.object(depth + 1) : this.array(depth + 1);
     }
@@ -77,7 +91,7 @@ class JsonParser {
       if (found.has(name)) throw new Refused("json-duplicate", this.at);
       this.need(":");
       found.set(name, this.value(depth));
-    } while (this.skips(","));
+    } while (this.another());
     this.need("}");
     return found;
   }
@@ -86,7 +100,7 @@ class JsonParser {
     const found = [];
     if (this.skips("]")) return found;
     do found.push(this.value(depth));
-    while (this.skips(","));
+    while (this.another());
     this.need("]");
     return found;
   }

@@ -45,6 +45,8 @@ TEXTS = [
     b'{"x":' + b"[" * 31 + b"]" * 31 + b',"choices":[]}',
     b'{"x":' + b"[" * 32 + b"]" * 32 + b',"choices":[]}',
     b'{"x":' + b"[" * 100_000,
+    b'{"choices":[],"x":[' + b"0," * ((1 << 20) - 4) + b"0]}",  # as many signs as there may be
+    b'{"choices":[],"x":[' + b"0," * ((1 << 20) - 3) + b"0]}",  # one more
     b'{"__proto__":1,"constructor":2,"choices":[]}',
     b'{"data":[{"embedding":[1,0.1,-0,1e-50]}]}',
     b'{"data":[{"embedding":[3.4028235677973366e38]}]}',
