@@ -47,6 +47,9 @@ COMMANDS: dict[str, Entry] = {
     "open": Entry("appliance.cli.open", "Give an auditor the states that he asks for."),
     "log": Entry("appliance.cli.log", "Read, prove, check, export and begin a log."),
     "bundle": Entry("appliance.cli.bundle", "Hand on the bundle of an answer in part."),
+    "publish-verifier": Entry(
+        "appliance.cli.publish_verifier", "Write and sign what an auditor verifies with."
+    ),
     "bench": Entry(
         "appliance.cli.bench", "Measure this machine with the project's own benchmarks."
     ),
