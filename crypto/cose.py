@@ -25,7 +25,7 @@ from crypto.sm3 import DIGEST_BYTES
 SM2_WITH_SM3: Final = -70001
 SIGNATURE_BYTES: Final = 64
 MAX_TYPE_CHARACTERS: Final = 64
-TYPE: Final = re.compile(r"[a-z]+(?:/[a-z][a-z-]*)+;v=[1-9][0-9]*")
+TYPE: Final = re.compile(r"[a-z][a-z-]*(?:/[a-z][a-z-]*)+;v=[1-9][0-9]*")
 
 _TAG: Final = b"\xd2"  # tag 18
 _CONTEXT: Final = "Signature1"

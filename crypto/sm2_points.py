@@ -1,24 +1,42 @@
 """Sums of multiples of points, for public numbers.
 
-Jacobian coordinates (X, Y, Z) stand for the affine point (X / Z^2, Y / Z^3); Z = 0 is the point at
-infinity. Multiples are taken with signed odd digits, so the time depends on the numbers: nothing
-secret that is used more than once may come here.
+A multiple is written with 264 signs, k = sum of +-2^i, which every odd number below 2^264 has; the
+order n is odd, so k or k + n is one. The signs stand in a grid of 11 columns: the signs of a column
+are teeth at a fixed distance, and a table holds the sum of the teeth for all their signs. A sum of
+multiples then takes 10 doublings in all and, for each tooth-wide piece of a column, one addition.
+
+    base point   8 teeth,  3 pieces a column:  3 tables of 256 points, 33 additions
+    others       6 teeth,  4 pieces a column:  4 tables of  64 points, 44 additions
+
+Tables are built when they are first needed: the one of the base point is kept, and those of the 16
+points used last. What is looked up, and the time of a first use, depend on the numbers and points:
+nothing secret that is used more than once may come here.
+
+Coordinates (X, Y, Z^2, Z^3) stand for the affine point (X / Z^2, Y / Z^3); Z = 0 is the point at
+infinity. Adding an affine point to them takes nine reductions.
 
 Source: Hankerson, Menezes, Vanstone, Guide to Elliptic Curve Cryptography, 3.2.2 (formulas for
-a = -3) and 3.3.1 (width-w non-adjacent form).
+a = -3), 3.3.2 (combs) and algorithm 2.26 (inverses at the price of one); Hedabou, Pinel, Beneteau,
+A comb method to render ECC resistant against side channel attacks, 2004 (digits without zero).
 """
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, lru_cache
+from itertools import accumulate
 from typing import Final
 
-from crypto.sm2_curve import G, P, Point
+from crypto.sm2_curve import G, N, P, Point
 
-_Jacobian = tuple[int, int, int]
-_INFINITY: Final[_Jacobian] = (1, 1, 0)
-_WIDTH: Final = 5
-_GENERATOR_WIDTH: Final = 7
+_Scaled = tuple[int, int, int, int]
+_Affine = tuple[int, int]
+_Table = list[_Affine]
+_INFINITY: Final[_Scaled] = (1, 1, 0, 0)
+_SIGNS: Final = 264
+_COLUMNS: Final = 11
+_GENERATOR_TEETH: Final = 8
+_TEETH: Final = 6
+_KEPT_POINTS: Final = 16
 
 
 def multiply(k: int, point: Point) -> Point | None:
@@ -26,118 +44,131 @@ def multiply(k: int, point: Point) -> Point | None:
 
     A number that is drawn for one encryption and used once counts as public here.
     """
-    return _affine(_sum([(_digits(k, _WIDTH), _odd_multiples(point, _WIDTH))]))
+    return _sum([(k, _tables_of(point))])
 
 
 def multiply_generator(k: int) -> Point | None:
     """Return k times the base point, None for infinity; see `multiply`."""
-    return _affine(_sum([(_digits(k, _GENERATOR_WIDTH), _generator_multiples())]))
+    return _sum([(k, _generator_tables())])
 
 
 def add_multiples(s: int, t: int, point: Point) -> Point | None:
     """Return s times the base point plus t times `point`, None for infinity; all public."""
-    return _affine(
-        _sum(
-            [
-                (_digits(s, _GENERATOR_WIDTH), _generator_multiples()),
-                (_digits(t, _WIDTH), _odd_multiples(point, _WIDTH)),
-            ]
-        )
-    )
-
-
-def _digits(k: int, width: int) -> list[int]:
-    """Return the width-w non-adjacent form of k: odd or zero, below 2^(w-1), lowest first."""
-    if k < 0:
-        raise ValueError("a multiple is not negative")
-    digits = []
-    base = 1 << width
-    while k:
-        digit = 0
-        if k & 1:
-            digit = k % base
-            if digit >= base >> 1:
-                digit -= base
-            k -= digit
-        digits.append(digit)
-        k >>= 1
-    return digits
-
-
-def _sum(terms: list[tuple[list[int], list[_Jacobian]]]) -> _Jacobian:
-    """Add up multiples given as digits and the odd multiples of their point: one doubling a bit."""
-    total = _INFINITY
-    for position in reversed(range(max(len(digits) for digits, _ in terms))):
-        total = _double(total)
-        for digits, multiples in terms:
-            digit = digits[position] if position < len(digits) else 0
-            if digit > 0:
-                total = _add(total, multiples[digit >> 1])
-            elif digit < 0:
-                x, y, z = multiples[-digit >> 1]
-                total = _add(total, (x, P - y, z))
-    return total
-
-
-def _odd_multiples(point: Point, width: int) -> list[_Jacobian]:
-    """Return 1, 3, 5 .. 2^(w-1) - 1 times a point."""
-    multiples: list[_Jacobian] = [(point.x, point.y, 1)]
-    twice = _double(multiples[0])
-    for _ in range((1 << (width - 2)) - 1):
-        multiples.append(_add(multiples[-1], twice))
-    return multiples
+    return _sum([(s, _generator_tables()), (t, _tables_of(point))])
 
 
 @cache
-def _generator_multiples() -> list[_Jacobian]:
-    """Return the odd multiples of the base point with Z = 1, which are cheaper to add."""
-    points = [_affine(multiple) for multiple in _odd_multiples(G, _GENERATOR_WIDTH)]
-    return [(point.x, point.y, 1) for point in points if point is not None]
+def _generator_tables() -> list[_Table]:
+    return _build_tables(G, _GENERATOR_TEETH)
 
 
-def _double(point: _Jacobian) -> _Jacobian:
+@lru_cache(maxsize=_KEPT_POINTS)
+def _tables_of(point: Point) -> list[_Table]:
+    return _build_tables(point, _TEETH)
+
+
+def _build_tables(point: Point, teeth: int) -> list[_Table]:
+    """Return, for each piece of a column, the sums of its teeth with the signs of an index.
+
+    A one in the index is a plus, and its highest bit belongs to the highest tooth. No sum is
+    infinity: its multiplier is 2^i times an odd number, and smaller than n.
+    """
+    doubles: list[_Scaled] = [(point.x, point.y, 1, 1)]
+    for _ in range(_SIGNS - _COLUMNS + 1):
+        doubles.append(_double(doubles[-1]))
+    bases = _to_affine(doubles[:-1:_COLUMNS])
+    steps = _to_affine(doubles[1::_COLUMNS])
+    pieces = len(bases) // teeth
+    tops: list[_Scaled] = []
+    for piece in range(pieces):
+        *lower, (x, y) = bases[piece::pieces]
+        total: _Scaled = (x, y, 1, 1)
+        for x, y in lower:
+            total = _add(total, x, P - y)
+        sums = [total]
+        for x, y in steps[piece::pieces][:-1]:
+            sums += [_add(one, x, y) for one in sums]
+        tops += sums
+    plus = _to_affine(tops)
+    size = 1 << (teeth - 1)
+    tables = []
+    for start in range(0, len(plus), size):
+        half = plus[start : start + size]
+        tables.append([(x, P - y) for x, y in reversed(half)] + half)
+    return tables
+
+
+def _sum(terms: list[tuple[int, list[_Table]]]) -> Point | None:
+    """Add up multiples of points, given with their tables."""
+    columns: list[_Table] = [[] for _ in range(_COLUMNS)]
+    for k, tables in terms:
+        signs = _signs(k)
+        distance = len(tables) * _COLUMNS
+        for piece, table in enumerate(tables):
+            last = distance - 1 - piece * _COLUMNS
+            for column in range(_COLUMNS):
+                columns[column].append(table[int(signs[last - column :: distance], 2)])
+    total = _INFINITY
+    for points in reversed(columns):
+        total = _double(total)
+        for x, y in points:
+            total = _add(total, x, y)
+    if not total[2]:
+        return None
+    return Point(*_to_affine([total])[0])
+
+
+def _signs(k: int) -> str:
+    """Return the signs of k modulo n, the highest first: 1 is plus, 0 is minus."""
+    if k < 0:
+        raise ValueError("a multiple is not negative")
+    odd = k % N
+    if not odd & 1:
+        odd += N
+    return f"{(odd + (1 << _SIGNS)) >> 1:0{_SIGNS}b}"
+
+
+def _double(point: _Scaled) -> _Scaled:
     """Return twice a point."""
-    x, y, z = point
-    if not z:
+    x, y, zz, zzz = point
+    if not zz:
         return point  # there is no point of order 2: n is odd and the cofactor 1
-    yy = y * y % P
-    zz = z * z % P
-    xyy4 = 4 * x * yy % P
+    yy4 = 4 * y * y % P
+    yyy8 = 2 * y * yy4 % P
+    v = x * yy4 % P
     slope = 3 * (x - zz) * (x + zz) % P
-    x3 = (slope * slope - 2 * xyy4) % P
-    return x3, (slope * (xyy4 - x3) - 8 * yy * yy) % P, 2 * y * z % P
+    x3 = (slope * slope - 2 * v) % P
+    return x3, (slope * (v - x3) - yyy8 * y) % P, yy4 * zz % P, yyy8 * zzz % P
 
 
-def _add(p: _Jacobian, q: _Jacobian) -> _Jacobian:
-    """Return the sum of two points, equal and opposite ones included."""
-    x1, y1, z1 = p
-    x2, y2, z2 = q
-    if not z1:
-        return q
-    if not z2:
-        return p
-    z1z1 = z1 * z1 % P
-    if z2 == 1:
-        u1, s1 = x1, y1
-    else:
-        z2z2 = z2 * z2 % P
-        u1, s1 = x1 * z2z2 % P, y1 * z2z2 * z2 % P
-    h = (x2 * z1z1 - u1) % P
-    r = (y2 * z1z1 * z1 - s1) % P
+def _add(point: _Scaled, x2: int, y2: int) -> _Scaled:
+    """Return the sum of a point and an affine one, equal and opposite ones included."""
+    x1, y1, zz, zzz = point
+    if not zz:
+        return x2, y2, 1, 1
+    h = (x2 * zz - x1) % P
+    r = (y2 * zzz - y1) % P
     if not h:
-        return _INFINITY if r else _double(p)
+        return _INFINITY if r else _double(point)
     hh = h * h % P
     hhh = h * hh % P
-    v = u1 * hh % P
+    v = x1 * hh % P
     x3 = (r * r - hhh - 2 * v) % P
-    return x3, (r * (v - x3) - s1 * hhh) % P, z1 * z2 * h % P
+    return x3, (r * (v - x3) - y1 * hhh) % P, zz * hh % P, zzz * hhh % P
 
 
-def _affine(point: _Jacobian) -> Point | None:
-    """Return the affine form, None for infinity."""
-    x, y, z = point
-    if not z:
-        return None
-    inverse = pow(z, -1, P)
-    square = inverse * inverse % P
-    return Point(x * square % P, y * square * inverse % P)
+def _to_affine(points: list[_Scaled]) -> list[_Affine]:
+    """Return the affine forms of points other than infinity, with one inversion for all."""
+    products = list(accumulate((point[3] for point in points), _multiply_mod, initial=1))
+    inverse = pow(products.pop(), -1, P)
+    affine = []
+    for x, y, zz, zzz in reversed(points):
+        one = inverse * products.pop() % P  # 1 / Z^3
+        inverse = inverse * zzz % P
+        root = one * zz % P
+        affine.append((x * (root * root % P) % P, y * one % P))
+    return affine[::-1]
+
+
+def _multiply_mod(a: int, b: int) -> int:
+    return a * b % P

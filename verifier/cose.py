@@ -8,7 +8,7 @@ from verifier import cbor, sm2
 from verifier.errors import MalformedError
 
 ALGORITHM = -70001
-_TYPE = re.compile(r"[a-z][a-z-]*(/[a-z][a-z-]*)+;v=(0|[1-9][0-9]*)")
+_TYPE = re.compile(r"[a-z][a-z-]*(/[a-z][a-z-]*)+;v=[1-9][0-9]*")
 
 
 class Sign1:

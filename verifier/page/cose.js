@@ -1,7 +1,7 @@
 // COSE_Sign1 in its one form (crypto/README.md, section COSE).
 
 const COSE_ALGORITHM = -70001;
-const COSE_TYPE = /^[a-z][a-z-]*(?:\/[a-z][a-z-]*)+;v=(?:0|[1-9][0-9]*)$/;
+const COSE_TYPE = /^[a-z][a-z-]*(?:\/[a-z][a-z-]*)+;v=[1-9][0-9]*$/;
 const COSE_CONTEXT = ascii("Signature1");
 
 /** The parts of a signed object; nothing is verified. */
