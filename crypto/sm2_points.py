@@ -15,9 +15,10 @@ nothing secret that is used more than once may come here.
 Coordinates (X, Y, Z^2, Z^3) stand for the affine point (X / Z^2, Y / Z^3); Z = 0 is the point at
 infinity. Adding an affine point to them takes nine reductions.
 
-Source: Hankerson, Menezes, Vanstone, Guide to Elliptic Curve Cryptography, 3.2.2 (formulas for
-a = -3), 3.3.2 (combs) and algorithm 2.26 (inverses at the price of one); Hedabou, Pinel, Beneteau,
-A comb method to render ECC resistant against side channel attacks, 2004 (digits without zero).
+Source: Explicit-Formulas Database (Bernstein, Lange), short Weierstrass curves, XYZZ coordinates;
+Hankerson, Menezes, Vanstone, Guide to Elliptic Curve Cryptography, 3.3.2 (combs) and algorithm 2.26
+(inverses at the price of one); Hedabou, Pinel, Beneteau, A comb method to render ECC resistant
+against side channel attacks, 2004 (digits without zero).
 """
 
 from __future__ import annotations
@@ -68,33 +69,33 @@ def _tables_of(point: Point) -> list[_Table]:
 
 
 def _build_tables(point: Point, teeth: int) -> list[_Table]:
-    """Return, for each piece of a column, the sums of its teeth with the signs of an index.
+    """Return, for each piece of a column, the sums of its teeth for the signs of an index.
 
-    A one in the index is a plus, and its highest bit belongs to the highest tooth. No sum is
-    infinity: its multiplier is 2^i times an odd number, and smaller than n.
+    A one in the index is a plus; its highest bit belongs to the highest tooth. No sum is infinity:
+    it is the point times 2^i times an odd number, together below n.
     """
     doubles: list[_Scaled] = [(point.x, point.y, 1, 1)]
     for _ in range(_SIGNS - _COLUMNS + 1):
         doubles.append(_double(doubles[-1]))
     bases = _to_affine(doubles[:-1:_COLUMNS])
-    steps = _to_affine(doubles[1::_COLUMNS])
+    steps = _to_affine(doubles[1::_COLUMNS])  # from a minus to a plus at the same tooth
     pieces = len(bases) // teeth
-    tops: list[_Scaled] = []
+    sums: list[_Scaled] = []
     for piece in range(pieces):
         *lower, (x, y) = bases[piece::pieces]
-        total: _Scaled = (x, y, 1, 1)
+        lowest: _Scaled = (x, y, 1, 1)
         for x, y in lower:
-            total = _add(total, x, P - y)
-        sums = [total]
+            lowest = _add(lowest, x, P - y)
+        of_piece = [lowest]
         for x, y in steps[piece::pieces][:-1]:
-            sums += [_add(one, x, y) for one in sums]
-        tops += sums
-    plus = _to_affine(tops)
-    size = 1 << (teeth - 1)
+            of_piece += [_add(one, x, y) for one in of_piece]
+        sums += of_piece
+    upper = _to_affine(sums)
+    half = 1 << (teeth - 1)
     tables = []
-    for start in range(0, len(plus), size):
-        half = plus[start : start + size]
-        tables.append([(x, P - y) for x, y in reversed(half)] + half)
+    for start in range(0, len(upper), half):
+        plus = upper[start : start + half]
+        tables.append([(x, P - y) for x, y in reversed(plus)] + plus)
     return tables
 
 
