@@ -11,13 +11,14 @@ digest changes when the interpreter writes bytecode; where nothing can be writte
 
 from __future__ import annotations
 
+import atexit
 import os
 import stat
+import subprocess
 import sys
 import sysconfig
-import threading
 from collections.abc import Callable, Collection, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -31,6 +32,10 @@ PACKAGES: Final = ("appliance", "crypto", "engine", "simd", "verifier")
 """The top-level packages of the application."""
 
 _READ_BYTES: Final = 1 << 20
+_PROGRAM: Final = (
+    "import sys; sys.path[:] = sys.argv[1:]; "
+    "from appliance.software import software_digest; print(software_digest(1).hex())"
+)
 
 
 _OF_OTHERS: Final = frozenset({"site-packages", "dist-packages"})
@@ -154,18 +159,30 @@ def software_digest(num_threads: int = 2) -> bytes:
 def begin_software_digest() -> Callable[[], bytes]:
     """Start to compute the digest beside other work; return what waits for it.
 
-    The thread does not hold up the end of the process where nobody waits.
+    A process of its own computes it: a thread would take the interpreter's lock from the one that
+    answers, which then takes several times as long. It ends with this process.
+
+    What is returned raises UnavailableError as of `software_files`.
     """
-    future: Future[bytes] = Future()
+    child = subprocess.Popen(  # noqa: S603  this interpreter, with its own paths
+        [sys.executable, "-c", _PROGRAM, *sys.path],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    atexit.register(child.kill)
 
-    def run() -> None:
-        try:
-            future.set_result(software_digest(1))
-        except BaseException as error:  # whatever it is, whoever waits gets it
-            future.set_exception(error)
+    @cache
+    def wait() -> bytes:
+        out, err = child.communicate()
+        atexit.unregister(child.kill)
+        if child.returncode:
+            lines = err.strip().splitlines() or [f"exit {child.returncode}"]
+            raise UnavailableError(f"the software digest was not computed: {lines[-1]}")
+        return bytes.fromhex(out)
 
-    threading.Thread(target=run, name="windhover-software", daemon=True).start()
-    return future.result
+    return wait
 
 
 def _raise(error: OSError) -> None:

@@ -90,10 +90,30 @@ def test_it_is_computed_once_in_a_process(folder: Path, monkeypatch):
     monkeypatch.setattr(software, "places", lambda: tree("app", folder))
     software.software_files.cache_clear()
     try:
-        wait = begin_software_digest()
-        first = wait()
+        first = software_digest(1)
         (folder / "a.py").write_bytes(b"later")
-        assert wait() == software_digest(1) == first
+        assert software_digest(1) == first
+    finally:
+        software.software_files.cache_clear()
+
+
+def program(monkeypatch, setup: str) -> None:
+    """Let the process that computes the digest do something before."""
+    monkeypatch.setattr(
+        software,
+        "_PROGRAM",
+        software._PROGRAM.replace("print(", f"from appliance import software; {setup}; print("),
+    )
+
+
+def test_a_process_of_its_own_gives_the_same(folder: Path, monkeypatch):
+    monkeypatch.setattr(software, "places", lambda: tree("app", folder))
+    setup = f"software.places = lambda: software.tree('app', software.Path({str(folder)!r}))"
+    program(monkeypatch, setup)
+    wait = begin_software_digest()
+    software.software_files.cache_clear()
+    try:
+        assert wait() == wait() == software_digest(1)
     finally:
         software.software_files.cache_clear()
 
@@ -101,6 +121,8 @@ def test_it_is_computed_once_in_a_process(folder: Path, monkeypatch):
 def test_a_file_that_cannot_be_read_is_no_digest(monkeypatch, tmp_path: Path):
     gone = tmp_path / "gone.py"
     monkeypatch.setattr(software, "places", lambda: [Place("app/gone.py", gone)])
+    place = f"software.Place('app/gone.py', software.Path({str(gone)!r}))"
+    program(monkeypatch, f"software.places = lambda: [{place}]")
     software.software_files.cache_clear()
     try:
         for compute in (software_digest, begin_software_digest()):
