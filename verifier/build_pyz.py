@@ -18,7 +18,22 @@ FIRST_LINE = b"#!/usr/bin/env -S python3 -I -S\n"
 DATE = (1980, 1, 1, 0, 0, 0)
 MODE = 0o100644
 UNIX = 3
-START = b"import sys\n\nfrom verifier.__main__ import main\n\nsys.exit(main())\n"
+# zipimport finds a module's file name by compiling it, and compiles it again to load it
+START = b"""import sys
+import zipimport
+
+
+def filename(importer, name):
+    path = name.replace(".", "/") + ("/__init__" if importer.is_package(name) else "")
+    return f"{importer.archive}/{path}.py"
+
+
+zipimport.zipimporter.get_filename = filename
+
+from verifier.__main__ import main
+
+sys.exit(main())
+"""
 
 
 def build() -> bytes:

@@ -7,32 +7,45 @@ from collections.abc import Callable
 
 from verifier import objects
 from verifier.cose import Sign1, decode_sign1
-from verifier.errors import MalformedError
+from verifier.errors import Any, MalformedError
 from verifier.expectations import Expectations
 from verifier.objects import Bundle, Claims
 from verifier.sm3 import sm3
 from verifier.trust import Key, Trust
 
 PASSED, FAILED, OPEN, NOT_MADE = "passed", "failed", "open", "not made"
-RUNG_OF_STEP = {
-    number: rung
-    for rung, numbers in {
-        "A0": range(1, 10),
-        "A1": range(10, 18),
-        "A2": range(18, 22),
-        "A3": range(22, 26),
-    }.items()
-    for number in numbers
+READERS = {
+    "admission": objects.read_admission,
+    "checkpoint": objects.read_checkpoint,
+    "cosignature": objects.read_cosignature,
+    "release": objects.read_release,
+    "revocations": objects.read_revocations,
 }
+ONE_REASON = ("release", "revocations")  # kinds of which no more is said than their format
 
 
 class StepError(Exception):
-    """A step does not pass: `result` is failed, open or not made, `reason` why."""
+    """A step does not pass: its arguments are the result (failed, open, not made) and why."""
 
-    def __init__(self, result: str, reason: str | None) -> None:
-        super().__init__(result, reason)
-        self.result = result
-        self.reason = reason
+
+def fail_if(found: bool, reason: str) -> None:
+    """Let the step fail where this was found (StepError)."""
+    if found:
+        raise StepError(FAILED, reason)
+
+
+def open_if(found: bool, reason: str) -> None:
+    """Leave the step open where this was found (StepError)."""
+    if found:
+        raise StepError(OPEN, reason)
+
+
+def read_or_fail(reason: str, read: Callable[..., Any], *arguments: object) -> Any:
+    """Return what is read, or let the step fail with this reason (StepError)."""
+    try:
+        return read(*arguments)
+    except MalformedError:
+        raise StepError(FAILED, reason) from None
 
 
 class Case:
@@ -41,10 +54,8 @@ class Case:
     def __init__(
         self, data: bytes, trust: Trust, expected: Expectations, cache: dict[bytes, bool]
     ) -> None:
-        self.data = data
-        self.trust = trust
-        self.expected = expected
-        self.cache = cache
+        self.data, self.trust = data, trust
+        self.expected, self.cache = expected, cache
         self.results: dict[int, tuple[str, str | None]] = {}
         self.bundle: Bundle
         self.statement: Sign1
@@ -58,19 +69,19 @@ class Case:
         self.release: Claims
         self.opened: dict[str, bytes] = {}
 
-    def step(self, number: int, needs: tuple[int, ...], check: Callable[[], None]) -> None:
+    def step(self, number: int, needs: tuple[int, ...], check: Callable[[Case], None]) -> None:
         """Make a step, if those that it needs allow it, and keep its result."""
-        self.results[number] = PASSED, None
-        try:
-            for result, _ in (self.results[needed] for needed in needs):
-                if result in {FAILED, NOT_MADE}:
-                    raise StepError(NOT_MADE, None)
-            for result, reason in (self.results[needed] for needed in needs):
-                if result == OPEN:
-                    raise StepError(OPEN, reason)
-            check()
-        except StepError as found:
-            self.results[number] = found.result, found.reason
+        before = [self.results[needed] for needed in needs]
+        if any(result in {FAILED, NOT_MADE} for result, _ in before):
+            self.results[number] = NOT_MADE, None
+        elif left_open := [found for found in before if found[0] == OPEN]:
+            self.results[number] = left_open[0]
+        else:
+            try:
+                check(self)
+                self.results[number] = PASSED, None
+            except StepError as found:
+                self.results[number] = found.args[0], found.args[1]
 
     def passed(self, number: int) -> bool:
         """Return whether a step was made and passed."""
@@ -103,27 +114,22 @@ class Case:
         found = []
         if key.not_before is not None and begin < 1000 * key.not_before:
             found.append("not-yet-valid")
-        if key.not_after is not None:
-            over = self.expected.at >= 1000 * key.not_after and not self.pinned
-            if end >= 1000 * key.not_after or over:
-                found.append("expired")
+        last = end if self.pinned else max(end, self.expected.at)
+        if key.not_after is not None and last >= 1000 * key.not_after:
+            found.append("expired")
         if self.is_revoked(key) and not self.pinned:
             found.append("revoked")
         return found
 
 
 @functools.lru_cache(maxsize=64)  # bundles of one log share checkpoints and releases
-def read_object(
-    data: bytes, kind: str, read: Callable[[bytes], Claims], max_bytes: int
-) -> tuple[Sign1, Claims]:
+def read_object(data: bytes, kind: str) -> tuple[Sign1, Claims]:
     """Read an object of the type windhover/KIND;v=1 (StepError with KIND-format and so on)."""
-    try:
-        sign1 = decode_sign1(data, max_bytes)
-    except MalformedError:
-        raise StepError(FAILED, f"{kind}-format") from None
-    if sign1.typ != f"windhover/{kind};v=1":
-        raise StepError(FAILED, f"{kind}-type")
-    try:
-        return sign1, read(sign1.payload)
-    except MalformedError:
-        raise StepError(FAILED, f"{kind}-claims") from None
+    most = objects.MAX_RELEASE_BYTES if kind == "release" else objects.MAX_OBJECT_BYTES
+    of_format, of_type, of_claims = (
+        f"{kind}-{'format' if kind in ONE_REASON else reason}"
+        for reason in ("format", "type", "claims")
+    )
+    sign1 = read_or_fail(of_format, decode_sign1, data, most)
+    fail_if(sign1.typ != f"windhover/{kind};v=1", of_type)
+    return sign1, read_or_fail(of_claims, READERS[kind], sign1.payload)

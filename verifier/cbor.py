@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from verifier.errors import MalformedError
-
-Value = int | bytes | str | bool | list["Value"] | dict[int | str, "Value"]
+from verifier.errors import Any, MalformedError, require
 
 MAX_DEPTH = 8
 _SIMPLE = {20: False, 21: True}
 _REFUSED = {22: "null", 23: "undefined", 25: "float", 26: "float", 27: "float", 31: "break"}
 
 
-def decode(
+def decode(  # of int, bytes, str, bool, list and dict
     data: bytes, *, max_bytes: int = 65_536, max_items: int = 65_536, max_depth: int = MAX_DEPTH
-) -> Value:
+) -> Any:
     """Return the one item that data encodes (MalformedError)."""
-    if len(data) > max_bytes:
-        raise MalformedError("max-bytes", max_bytes)
+    require(len(data) <= max_bytes, "max-bytes", max_bytes)
     reader = _Reader(data, max_items, max_depth)
     value = reader.item(0)
-    if reader.at != len(data):
-        raise MalformedError("trailing-bytes", reader.at)
+    require(reader.at == len(data), "trailing-bytes", reader.at)
     return value
 
 
@@ -39,84 +35,62 @@ class _Reader:
         self.items_left = max_items
         self.max_depth = max_depth
 
-    def item(self, depth: int) -> Value:
+    def item(self, depth: int) -> Any:
         """Read the item at the present place, inside `depth` containers."""
         start = self.at
-        if start >= len(self.data):
-            raise MalformedError("truncated", start)
-        if self.items_left == 0:
-            raise MalformedError("max-items", start)
+        require(start < len(self.data), "truncated", start)
+        require(self.items_left > 0, "max-items", start)
         self.items_left -= 1
         major, info = self.data[start] >> 5, self.data[start] & 31
+        self.at += 1
         if major >= 6:
-            return self._other(start, major, info)
-        argument = self._argument(start, major, info)
-        if major == 0:
-            return argument
-        if major == 1:
-            if argument >= 1 << 63:
-                raise MalformedError("integer-range", start)
-            return -1 - argument
+            require(major == 7, "tag", start)
+            require(info in _SIMPLE, _REFUSED.get(info, "simple-value"), start)
+            return _SIMPLE[info]
+        argument = info if info < 24 else self._argument(start, major, info)
+        if major <= 1:
+            require(major == 0 or argument < 1 << 63, "integer-range", start)
+            return -1 - argument if major else argument
+        left = len(self.data) - self.at
         if major <= 3:
+            require(argument <= left, "length-exceeds-input", start)
             return self._string(start, major, argument)
-        if depth >= self.max_depth:
-            raise MalformedError("max-depth", start)
-        if argument > (len(self.data) - self.at) // (major - 3):
-            raise MalformedError("count-exceeds-input", start)
+        require(depth < self.max_depth, "max-depth", start)
+        require(argument <= left // (major - 3), "count-exceeds-input", start)
         if major == 4:
             return [self.item(depth + 1) for _ in range(argument)]
         return self._map(argument, depth + 1)
 
-    def _other(self, start: int, major: int, info: int) -> bool:
-        if major == 6:
-            raise MalformedError("tag", start)
-        if info not in _SIMPLE:
-            raise MalformedError(_REFUSED.get(info, "simple-value"), start)
-        self.at += 1
-        return _SIMPLE[info]
-
     def _argument(self, start: int, major: int, info: int) -> int:
-        self.at += 1
-        if info < 24:
-            return info
-        if info == 31:
-            raise MalformedError("reserved-code" if major < 2 else "indefinite-length", start)
-        if info > 27:
-            raise MalformedError("reserved-code", start)
+        indefinite = info == 31 and major >= 2
+        require(info <= 27, "indefinite-length" if indefinite else "reserved-code", start)
         size = 1 << (info - 24)
-        if len(self.data) - self.at < size:
-            raise MalformedError("truncated", start)
-        argument = int.from_bytes(self.data[self.at : self.at + size], "big")
-        if argument < (24 if size == 1 else 1 << (4 * size)):
-            raise MalformedError("shortest-form", start)
+        found = self.data[self.at : self.at + size]
+        require(len(found) == size, "truncated", start)
+        argument = int.from_bytes(found, "big")
+        require(argument >= (24 if size == 1 else 1 << (4 * size)), "shortest-form", start)
         self.at += size
         return argument
 
     def _string(self, start: int, major: int, length: int) -> bytes | str:
-        if length > len(self.data) - self.at:
-            raise MalformedError("length-exceeds-input", start)
         content = self.data[self.at : self.at + length]
         self.at += length
-        if major == 2:
-            return content
         try:
-            return content.decode("utf-8")
+            return content if major == 2 else content.decode("utf-8")
         except UnicodeDecodeError:
             raise MalformedError("text-utf8", start) from None
 
-    def _map(self, pairs: int, depth: int) -> dict[int | str, Value]:
-        result: dict[int | str, Value] = {}
+    def _map(self, pairs: int, depth: int) -> dict[int | str, Any]:
+        result: dict[int | str, Any] = {}
         before = b""
         for _ in range(pairs):
             start = self.at
-            if start < len(self.data) and self.data[start] >> 5 not in {0, 1, 3}:
-                raise MalformedError("key-type", start)
+            if start < len(self.data):
+                require(self.data[start] >> 5 in {0, 1, 3}, "key-type", start)
             key = self.item(depth)
             encoded = self.data[start : self.at]
-            if encoded <= before:
-                raise MalformedError("duplicate-key" if encoded == before else "key-order", start)
+            require(encoded != before, "duplicate-key", start)
+            require(encoded > before, "key-order", start)
             before = encoded
-            value = self.item(depth)
-            if isinstance(key, int | str):
-                result[key] = value
+            result[key] = self.item(depth)
         return result

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import re
-
 from verifier import cbor, sm2
-from verifier.errors import MalformedError
+from verifier.errors import DIGITS, LOWER, MalformedError, require, spelt
 
 ALGORITHM = -70001
-_TYPE = re.compile(r"[a-z][a-z-]*(/[a-z][a-z-]*)+;v=[1-9][0-9]*")
 
 
 class Sign1:
@@ -17,63 +14,46 @@ class Sign1:
     __slots__ = ("data", "key_id", "payload", "protected", "signature", "typ")
 
     def __init__(self, data: bytes, protected: bytes, payload: bytes, signature: bytes) -> None:
-        self.data = data
-        self.protected = protected
-        self.payload = payload
-        self.signature = signature
+        self.data, self.protected = data, protected
+        self.payload, self.signature = payload, signature
         self.key_id, self.typ = _header(protected)
 
     def verifies(self, key: sm2.PublicKey) -> bool:
         """Return whether the signature is one of this key, which must be the one named."""
         heads = cbor.head(2, len(self.protected)), cbor.head(2, len(self.payload))
-        message = (
-            b"\x84\x6aSignature1" + heads[0] + self.protected + b"\x40" + heads[1] + self.payload
-        )
+        message = b"\x84\x6aSignature1" + heads[0] + self.protected + b"\x40"
+        message += heads[1] + self.payload
         return key.key_id == self.key_id and sm2.verifies(key, message, self.signature)
 
 
 def decode_sign1(data: bytes, max_bytes: int) -> Sign1:
     """Read an object (MalformedError)."""
-    if len(data) > max_bytes:
-        raise MalformedError("max-bytes", max_bytes)
-    if data[:1] != b"\xd2":
-        raise MalformedError("sign1-tag")
+    require(len(data) <= max_bytes, "max-bytes", max_bytes)
+    require(data[:1] == b"\xd2", "sign1-tag")
     try:
         parts = cbor.decode(data[1:], max_bytes=max_bytes)
     except MalformedError as error:
         raise MalformedError(error.rule, error.offset + 1) from None
-    if not isinstance(parts, list) or len(parts) != 4:
-        raise MalformedError("sign1-structure", 1)
+    kinds = [type(part) for part in parts] if isinstance(parts, list) else []
+    require(kinds == [bytes, dict, bytes, bytes], "sign1-structure", 1)
     protected, unprotected, payload, signature = parts
-    if not (
-        isinstance(protected, bytes)
-        and isinstance(unprotected, dict)
-        and isinstance(payload, bytes)
-        and isinstance(signature, bytes)
-    ):
-        raise MalformedError("sign1-structure", 1)
-    if unprotected:
-        raise MalformedError("sign1-unprotected")
-    if len(signature) != 64:
-        raise MalformedError("sign1-signature")
+    require(not unprotected, "sign1-unprotected")
+    require(len(signature) == 64, "sign1-signature")
     return Sign1(data, protected, payload, signature)
 
 
 def _header(protected: bytes) -> tuple[bytes, str]:
     header = cbor.decode(protected, max_bytes=256)
-    if not isinstance(header, dict):
-        raise MalformedError("object-map")
-    if set(header) != {1, 4, 16}:
-        raise MalformedError("missing-key" if {1, 4, 16} - set(header) else "unknown-key")
+    require(isinstance(header, dict), "object-map")
+    require({1, 4, 16} <= header.keys(), "missing-key")
+    require(len(header) == 3, "unknown-key")
     algorithm, key_id, typ = header[1], header[4], header[16]
-    if type(algorithm) is not int:
-        raise MalformedError("value-type")
-    if algorithm != ALGORITHM:
-        raise MalformedError("sign1-algorithm")
-    if not isinstance(key_id, bytes) or not isinstance(typ, str):
-        raise MalformedError("value-type")
-    if len(key_id) != 32 or not 1 <= len(typ) <= 64:
-        raise MalformedError("value-range")
-    if not _TYPE.fullmatch(typ):
-        raise MalformedError("text-characters")
+    require(type(algorithm) is int, "value-type")
+    require(algorithm == ALGORITHM, "sign1-algorithm")
+    require(type(key_id) is bytes and type(typ) is str, "value-type")
+    require(len(key_id) == 32 and 1 <= len(typ) <= 64, "value-range")
+    path, _, version = typ.partition(";v=")
+    good = "/" in path and spelt(version, DIGITS, first=DIGITS[1:])
+    good = good and all(spelt(part, LOWER + "-", first=LOWER) for part in path.split("/"))
+    require(good, "text-characters")
     return key_id, typ

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import re
 import time
 
 from verifier import objects
 from verifier.cose import decode_sign1
-from verifier.errors import MalformedError, UsageError
+from verifier.errors import DIGITS, HEX, MalformedError, UsageError, spelt
 from verifier.objects import LOG_ID, MAX_NUMBER, MAX_REQUEST_BYTES, ROOT, SIZE
 from verifier.transcript import MAX_BYTES as MAX_RESPONSE_BYTES
 
 RUNGS = ("A0", "A1", "A2", "A3")
-_HEAD = re.compile(r"([1-9][0-9]{0,15}):([0-9a-f]{64})")
 
 
 class Head:
@@ -21,17 +19,16 @@ class Head:
     __slots__ = ("log_id", "root", "size")
 
     def __init__(self, size: int, root: bytes, log_id: bytes | None = None) -> None:
-        self.size = size
-        self.root = root
-        self.log_id = log_id
+        self.size, self.root, self.log_id = size, root, log_id
 
     @classmethod
     def parse(cls, text: str) -> Head:
         """Read SIZE:ROOT, the root in 64 lower-case hexadecimal digits (UsageError)."""
-        found = _HEAD.fullmatch(text)
-        if found is None or int(found[1]) > MAX_NUMBER:
+        size, _, root = text.partition(":")
+        good = spelt(size, DIGITS, 16, DIGITS[1:]) and spelt(root, HEX) and len(root) == 64
+        if not good or int(size) > MAX_NUMBER:
             raise UsageError("a log head is SIZE:ROOT, the root in 64 hexadecimal digits")
-        return cls(int(found[1]), bytes.fromhex(found[2]))
+        return cls(int(size), bytes.fromhex(root))
 
     @classmethod
     def of_checkpoint(cls, data: bytes) -> Head:
@@ -70,12 +67,6 @@ class Expectations:
             raise UsageError("the expected request or response is too long")
         self.at = time.time_ns() // 1_000_000 if at is None else at
         self.need = {"A0", *need}
-        self.signer = signer
-        self.model = model
-        self.nonce = nonce
-        self.after = after
-        self.before = before
-        self.request = request
-        self.response = response
-        self.prefix = prefix
-        self.head = head
+        self.signer, self.model, self.nonce = signer, model, nonce
+        self.after, self.before, self.head = after, before, head
+        self.request, self.response, self.prefix = request, response, prefix

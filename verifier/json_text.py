@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import re
 
-from verifier.errors import MalformedError
+from verifier.errors import Any, MalformedError, require
 
 MAX_DEPTH = 32
 MAX_SIGNS = 1 << 20
 _STRUCTURE = re.compile(r'"(?:[^"\\]|\\.)*+"?|[\[\]{},]', re.DOTALL)
 
 
-def parse(data: bytes) -> dict[str, object]:
+def parse(data: bytes) -> dict[str, Any]:
     """Return the object that is the whole text; numbers are floats (MalformedError)."""
     try:
         text = data.decode("utf-8")
@@ -20,7 +20,7 @@ def parse(data: bytes) -> dict[str, object]:
         raise MalformedError("json-utf8", error.start) from None
     _check_structure(text)
     try:
-        value = json.loads(
+        value: dict[str, Any] = json.loads(
             text,
             object_pairs_hook=_unique,
             parse_constant=_no_constant,
@@ -29,8 +29,7 @@ def parse(data: bytes) -> dict[str, object]:
         )
     except json.JSONDecodeError as error:
         raise MalformedError("json", error.pos) from None
-    if not isinstance(value, dict):
-        raise MalformedError("json-object")
+    require(isinstance(value, dict), "json-object")
     return value
 
 
@@ -38,22 +37,15 @@ def _check_structure(text: str) -> None:
     depth = signs = 0
     for found in _STRUCTURE.finditer(text):
         sign = found[0]
-        if sign in ",[{":
-            signs += 1
-            if signs > MAX_SIGNS:
-                raise MalformedError("json-items", found.start())
-        if sign in "[{":
-            depth += 1
-            if depth > MAX_DEPTH:
-                raise MalformedError("json-depth", found.start())
-        elif sign in "]}":
-            depth -= 1
+        signs += sign in ",[{"
+        depth += (sign in "[{") - (sign in "]}")
+        require(signs <= MAX_SIGNS, "json-items", found.start())
+        require(depth <= MAX_DEPTH, "json-depth", found.start())
 
 
-def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     result = dict(pairs)
-    if len(result) != len(pairs):
-        raise MalformedError("json-duplicate")
+    require(len(result) == len(pairs), "json-duplicate")
     return result
 
 

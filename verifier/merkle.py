@@ -19,21 +19,7 @@ def node_hash(left: bytes, right: bytes) -> bytes:
 
 def includes(root: bytes, size: int, index: int, leaf: bytes, proof: list[bytes]) -> bool:
     """Return whether the tree of this size and root has the leaf hash at the index."""
-    if not 0 <= index < size:
-        return False
-    place, last = index, size - 1
-    value = leaf
-    for sibling in proof:
-        if last == 0:
-            return False
-        if place & 1 or place == last:
-            value = node_hash(sibling, value)
-            while place and not place & 1:
-                place, last = place >> 1, last >> 1
-        else:
-            value = node_hash(value, sibling)
-        place, last = place >> 1, last >> 1
-    return last == 0 and value == root
+    return 0 <= index < size and _climb(index, size - 1, leaf, proof)[1] == root
 
 
 def extends(
@@ -44,18 +30,19 @@ def extends(
         return old_size == new_size and not proof and old_root == new_root
     if old_size == 0:
         return not proof and old_root == EMPTY_ROOT
-    path = list(proof)
-    if old_size & (old_size - 1) == 0:
-        path.insert(0, old_root)
-    if not path:
-        return False
+    start, *path = [old_root, *proof] if old_size & (old_size - 1) == 0 else proof or [b""]
     place, last = old_size - 1, new_size - 1
     while place & 1:
         place, last = place >> 1, last >> 1
-    old = new = path[0]
-    for sibling in path[1:]:
+    return _climb(place, last, start, path) == (old_root, new_root)
+
+
+def _climb(place: int, last: int, start: bytes, proof: list[bytes]) -> tuple[bytes, bytes]:
+    """Return the roots of what ends with a place and of the whole; none for a proof that is off."""
+    old = new = start
+    for sibling in proof:
         if last == 0:
-            return False
+            return b"", b""
         if place & 1 or place == last:
             old, new = node_hash(sibling, old), node_hash(sibling, new)
             while place and not place & 1:
@@ -63,4 +50,4 @@ def extends(
         else:
             new = node_hash(new, sibling)
         place, last = place >> 1, last >> 1
-    return last == 0 and old == old_root and new == new_root
+    return (old, new) if last == 0 else (b"", b"")

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from verifier import objects
-from verifier.case import FAILED, NOT_MADE, OPEN, Case, StepError, read_object
-from verifier.cose import Sign1
-from verifier.objects import Claims
+from verifier.case import NOT_MADE, OPEN, Case, StepError, fail_if, open_if, read_object
 from verifier.sm3 import labelled
 
 MS_PER_DAY = 86_400_000
@@ -14,23 +12,12 @@ LAPSES = ("revoked", "expired", "not-yet-valid")
 
 def step_22(case: Case) -> None:
     """The list of revocations is there where it must be, signed and fresh."""
-    data = case.bundle.get("revocations")
-    if data is None:
-        if case.trust.revocations_required:
-            raise StepError(OPEN, "no-revocations")
+    if "revocations" not in case.bundle:
+        open_if(case.trust.revocations_required, "no-revocations")
         return
-    try:
-        sign1, listed = read_object(
-            data,
-            "revocations",
-            objects.read_revocations,
-            objects.MAX_OBJECT_BYTES,
-        )
-    except StepError:
-        raise StepError(FAILED, "revocations-format") from None
+    sign1, listed = read_object(case.bundle["revocations"], "revocations")
     key = case.key(sign1.key_id, "revoke")
-    if key is not None and not case.verifies(sign1, key):
-        raise StepError(FAILED, "revocations-signature")
+    fail_if(key is not None and not case.verifies(sign1, key), "revocations-signature")
     at, issued = case.expected.at, 1000 * listed[objects.ISSUED]
     if (
         key is None
@@ -39,38 +26,24 @@ def step_22(case: Case) -> None:
         or (key.not_after is not None and at >= 1000 * key.not_after)
     ):
         raise StepError(OPEN, "revocations-key")
-    if at < issued:
-        raise StepError(OPEN, "revocations-not-yet-valid")
-    if listed[objects.LIST_SEQUENCE] < case.trust.minimum_sequence:
-        raise StepError(OPEN, "revocations-old")
+    open_if(at < issued, "revocations-not-yet-valid")
+    open_if(listed[objects.LIST_SEQUENCE] < case.trust.minimum_sequence, "revocations-old")
     days = case.trust.maximum_age_days
-    if days and at - issued >= days * MS_PER_DAY:
-        raise StepError(OPEN, "revocations-stale")
+    open_if(days > 0 and at - issued >= days * MS_PER_DAY, "revocations-stale")
     case.revocations = listed
 
 
 def step_23(case: Case) -> None:
     """The release that the appliance loaded is there and names this model."""
-    read: list[tuple[Sign1, Claims]] = []
-    for data in case.bundle.get("releases", []):
-        try:
-            read.append(
-                read_object(data, "release", objects.read_release, objects.MAX_RELEASE_BYTES)
-            )
-        except StepError:
-            raise StepError(FAILED, "release-format") from None
-    for sign1, release in read:
+    claims = case.claims
+    for sign1, release in [read_object(d, "release") for d in case.bundle.get("releases", [])]:
         digest = labelled("windhover/release-payload;v=1", sign1.payload)
-        if digest == case.claims.get(objects.PAYLOAD_DIGEST):
+        if digest == claims.get(objects.PAYLOAD_DIGEST):
             case.released.append(sign1)
             case.release = release
-    if not case.released:
-        raise StepError(OPEN, "no-release")
-    if any(
-        case.release.get(key) != case.claims.get(key)
-        for key in (objects.LINE, objects.RELEASE, objects.MODEL)
-    ):
-        raise StepError(FAILED, "release-differs")
+    open_if(not case.released, "no-release")
+    named = (objects.LINE, objects.RELEASE, objects.MODEL)
+    fail_if(any(case.release.get(key) != claims.get(key) for key in named), "release-differs")
 
 
 def step_24(case: Case) -> None:
@@ -78,48 +51,39 @@ def step_24(case: Case) -> None:
     known = {}
     for sign1 in case.released:
         key = case.key(sign1.key_id, "weights")
-        if key is None:
-            continue
-        if not case.verifies(sign1, key):
-            raise StepError(FAILED, "release-signature")
-        known[key.public.key_id] = key
+        if key is not None:
+            fail_if(not case.verifies(sign1, key), "release-signature")
+            known[key.public.key_id] = key
+    open_if(not known, "release-unknown-signer")
     line = case.trust.lines.get(case.release[objects.LINE])
-    able = [key for key_id, key in known.items() if line and key_id in line.signer_ids]
-    if known and line and not able:
-        raise StepError(FAILED, "release-signer")
-    if not known:
-        raise StepError(OPEN, "release-unknown-signer")
     if line is None:
         raise StepError(OPEN, "release-unknown-line")
+    able = [key for key_id, key in known.items() if key_id in line.signer_ids]
+    fail_if(not able, "release-signer")
     started = case.claims[objects.STARTED]
-    lapses = []
-    for key in able:
-        found = set(case.lapses(key, started, started))
-        lapses.append(found | {"revoked"} if case.is_revoked(key) else found)
+    lapses = [
+        {*case.lapses(key, started, started), *(["revoked"] if case.is_revoked(key) else [])}
+        for key in able
+    ]
     if lapses.count(set()) < line.threshold:
-        every = set().union(*lapses)
         for lapse in LAPSES:
-            if lapse in every:
-                raise StepError(OPEN, f"release-key-{lapse}")
+            open_if(any(lapse in found for found in lapses), f"release-key-{lapse}")
         raise StepError(OPEN, "release-threshold")
 
 
 def step_25(case: Case) -> None:
     """The model is not revoked, and its release was valid when the answer began."""
     listed = case.revocations
-    if listed and case.claims[objects.MODEL] in listed[objects.MODEL_DIGESTS]:
-        raise StepError(FAILED, "model-revoked")
+    revoked = listed is not None and case.claims[objects.MODEL] in listed[objects.MODEL_DIGESTS]
+    fail_if(revoked, "model-revoked")
     result, reason = case.results[23]
-    if result == OPEN:
-        raise StepError(OPEN, reason or "")
+    open_if(result == OPEN, reason or "")
     if not case.passed(23):
         raise StepError(NOT_MADE, None)
     release, started = case.release, case.claims[objects.STARTED]
-    if started < 1000 * release[objects.NOT_BEFORE]:
-        raise StepError(FAILED, "release-not-yet-valid")
+    fail_if(started < 1000 * release[objects.NOT_BEFORE], "release-not-yet-valid")
     expires = release.get(objects.EXPIRES)
-    if isinstance(expires, int) and started >= 1000 * expires:
-        raise StepError(FAILED, "release-expired")
+    fail_if(expires is not None and started >= 1000 * expires, "release-expired")
     line = case.trust.lines.get(release[objects.LINE])
-    if line is not None and release[objects.RELEASE] < line.minimum_release:
-        raise StepError(FAILED, "release-too-old")
+    old = line is not None and release[objects.RELEASE] < line.minimum_release
+    fail_if(old, "release-too-old")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 
 from verifier import objects, sm3
@@ -28,28 +27,19 @@ NEVER = (
     "that no key was stolen",
     "that log and anchor were not rolled back together, unless somebody else holds a later head",
 )
+# fmt: off
 _SAYS = {
-    "issuer": objects.ISSUER,
-    "outcome": objects.OUTCOME,
-    "finish reason": objects.FINISH,
-    "started": objects.STARTED,
-    "ended": objects.ENDED,
-    "model digest": objects.MODEL,
-    "line": objects.LINE,
-    "release": objects.RELEASE,
-    "software digest": objects.SOFTWARE,
-    "numerics": objects.NUMERICS,
-    "kernel path": objects.KERNEL_PATH,
-    "residency": objects.RESIDENCY,
-    "write-xor-execute": objects.WRITE_XOR,
-    "mode": objects.MODE,
-    "load verdict": objects.LOAD_VERDICT,
-    "principal": objects.PRINCIPAL,
-    "sequence in the log": objects.SEQUENCE,
-    "its trust file": objects.TRUST,
-    "its revocations": objects.REVOCATIONS,
-    "seed from": objects.SEED_SOURCE,
+    "issuer": objects.ISSUER, "outcome": objects.OUTCOME, "finish reason": objects.FINISH,
+    "started": objects.STARTED, "ended": objects.ENDED, "model digest": objects.MODEL,
+    "line": objects.LINE, "release": objects.RELEASE, "software digest": objects.SOFTWARE,
+    "numerics": objects.NUMERICS, "kernel path": objects.KERNEL_PATH,
+    "residency": objects.RESIDENCY, "write-xor-execute": objects.WRITE_XOR, "mode": objects.MODE,
+    "load verdict": objects.LOAD_VERDICT, "principal": objects.PRINCIPAL,
+    "sequence in the log": objects.SEQUENCE, "its trust file": objects.TRUST,
+    "its revocations": objects.REVOCATIONS, "seed from": objects.SEED_SOURCE,
 }
+# fmt: on
+_TIMES = (objects.STARTED, objects.ENDED)
 _MARKS = {"passed": "ok", "failed": "FAILED", "open": "open", "not made": "-"}
 
 
@@ -59,11 +49,8 @@ class Step:
     __slots__ = ("number", "reason", "result", "rung", "words")
 
     def __init__(self, number: int, rung: str, words: str, result: str, reason: str | None) -> None:
-        self.number = number
-        self.rung = rung
-        self.words = words
-        self.result = result
-        self.reason = reason
+        self.number, self.rung, self.words = number, rung, words
+        self.result, self.reason = result, reason
 
 
 class Witness:
@@ -72,17 +59,14 @@ class Witness:
     __slots__ = ("at", "name")
 
     def __init__(self, name: str, at: int) -> None:
-        self.name = name
-        self.at = at
+        self.name, self.at = name, at
 
 
 class Report:
     """Verdict, its reason, every step, and what the statement says."""
 
     def __init__(self, verdict: str, reason: str, steps: list[Step]) -> None:
-        self.verdict = verdict
-        self.reason = reason
-        self.steps = steps
+        self.verdict, self.reason, self.steps = verdict, reason, steps
         self.statement: Claims | None = None
         self.signer = b""
         self.object_bytes = b""
@@ -99,12 +83,11 @@ class Report:
     def says(self) -> dict[str, str]:
         """Return what the appliance says, in words: shown, never believed."""
         found = {}
+        said = self.statement or {}
         for name, key in _SAYS.items():
-            value = (self.statement or {}).get(key)
-            if key in {objects.STARTED, objects.ENDED} and value is not None:
-                found[name] = instant(value)
-            elif value is not None:
-                found[name] = value.hex() if isinstance(value, bytes) else escaped(str(value))
+            if key in said:
+                value = said[key].hex() if isinstance(said[key], bytes) else escaped(str(said[key]))
+                found[name] = instant(said[key]) if key in _TIMES else value
         if found.get("seed from") == "server":
             found["seed from"] += " (steerable: it could have drawn again)"
         return found
@@ -129,7 +112,7 @@ class Report:
 
     def as_json(self) -> str:
         """Return the report as JSON in ASCII."""
-        return json.dumps(self.as_dict(), indent=1)
+        return as_json(self.as_dict())
 
     def as_text(self) -> str:
         """Return the report for people, the verdict first."""
@@ -150,6 +133,13 @@ class Report:
         lines += ["", "This can never show", *(f"  {text}" for text in NEVER)]
         lines += ["", f"SM3 computed by {sm3.SOURCE}"]
         return "\n".join(lines)
+
+
+def as_json(value: dict[str, object]) -> str:
+    """Return a report or a summary as JSON in ASCII."""
+    import json  # noqa: PLC0415  slow to start, and text does not need it
+
+    return json.dumps(value, indent=1)
 
 
 def escaped(text: str) -> str:

@@ -50,10 +50,11 @@ class PublicKey:
         """1, 3, 5 .. 15 times the point, and so for 2^64, 2^128 and 2^192 times the point."""
         if not self._multiples:
             base: Jacobian = (*self.point, 1)
-            for _ in range(4):
-                self._multiples.append(_odd_multiples(base))
+            self._multiples = [_odd_multiples(base)]
+            for _ in range(3):
                 for _ in range(64):
                     base = _double(base)
+                self._multiples.append(_odd_multiples(base))
         return self._multiples
 
 

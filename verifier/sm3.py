@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import struct
 
 _START = (
     0x7380166F, 0x4914B2B9, 0x172442D7, 0xDA8A0600, 0xA96F30BC, 0x163138AA, 0xE38DEE4D, 0xB0FB0E4E,
@@ -19,7 +18,7 @@ _CONSTANTS = [_rotate(0x79CC4519 if j < 16 else 0x7A879D8A, j % 32) for j in ran
 
 
 def _compress(state: tuple[int, ...], block: bytes) -> tuple[int, ...]:
-    w = list(struct.unpack(">16I", block))
+    w = [int.from_bytes(block[at : at + 4], "big") for at in range(0, 64, 4)]
     for j in range(16, 68):
         x = w[j - 16] ^ w[j - 9] ^ _rotate(w[j - 3], 15)
         w.append(x ^ _rotate(x, 15) ^ _rotate(x, 23) ^ _rotate(w[j - 13], 7) ^ w[j - 6])
@@ -41,15 +40,12 @@ def _compress(state: tuple[int, ...], block: bytes) -> tuple[int, ...]:
 def plain(*parts: bytes) -> bytes:
     """Return the hash of the joined parts, 32 bytes, computed in Python."""
     message = b"".join(parts)
+    length = (8 * len(message)).to_bytes(8, "big")
+    message += b"\x80" + bytes(-(len(message) + 9) % 64) + length
     state: tuple[int, ...] = _START
-    whole = len(message) & ~63
-    for at in range(0, whole, 64):
+    for at in range(0, len(message), 64):
         state = _compress(state, message[at : at + 64])
-    end = message[whole:] + b"\x80"
-    end += bytes(-(len(end) + 8) % 64) + struct.pack(">Q", 8 * len(message))
-    for at in range(0, len(end), 64):
-        state = _compress(state, end[at : at + 64])
-    return struct.pack(">8I", *state)
+    return b"".join(word.to_bytes(4, "big") for word in state)
 
 
 try:

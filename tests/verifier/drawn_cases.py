@@ -32,6 +32,7 @@ from tests.verifier.vectors_texts import BODY, DONE, RICH, body, delta
 from verifier import transcript
 from verifier.errors import MalformedError
 from verifier.expectations import Head
+from verifier.responses import reduce
 
 SIGNERS = {
     "statement": "attest", "checkpoint": "attest", "admission": "attest", "release": "weights",
@@ -243,6 +244,6 @@ def drawn_case(draws):
 
 def _transcript_of(answer):
     try:
-        return transcript.encode(transcript.reduce(answer))
+        return transcript.encode(reduce(answer))
     except MalformedError:
         return b"\x80"

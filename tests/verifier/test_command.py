@@ -104,6 +104,10 @@ def test_exit_codes_and_json(folder, made, pyz):
         ("a.bundle", "--trust", "missing"),
         ("a.bundle", "--trust", "a.bundle"),
         ("a.bundle", "--trust", "trust.toml", "--jsn"),
+        ("a.bundle", "--trust", "trust.toml", "--trust", "trust.toml"),
+        ("a.bundle", "a.bundle", "--trust", "trust.toml"),
+        ("a.bundle", "--trust", "trust.toml", "--json=no"),
+        ("a.bundle", "--trust"),
         ("a.bundle", "--trust", "trust.toml", "--response", "r", "--response-prefix", "r"),
         ("a.bundle", "--trust", "trust.toml", "--request", "\x1b[2J"),
     ],
@@ -112,6 +116,29 @@ def test_usage(folder, made, pyz, arguments):
     result = run_pyz(pyz, *arguments)
     assert (result.returncode, result.stdout) == (2, "")
     assert "\x1b" not in result.stderr
+
+
+def test_help_and_joined_values(folder, made, pyz):
+    result = run_pyz(pyz, "--help")
+    assert (result.returncode, result.stderr) == (0, "")
+    assert "--response-prefix FILE" in result.stdout
+    result = run_pyz(pyz, "a.bundle", "--trust=trust.toml", f"--at={NOW}")
+    assert (result.returncode, result.stdout.splitlines()[0]) == (0, "PASS: ok")
+
+
+def test_the_archive_compiles_each_module_once(folder, made, pyz):
+    program = (
+        "import runpy, sys\n"
+        "found = []\n"
+        "sys.addaudithook(lambda name, given: name == 'compile' and found.append(given[1]))\n"
+        f"sys.argv = ['x', 'a.bundle', '--trust', 'trust.toml', '--at', '{NOW}']\n"
+        "try: runpy.run_path('verifier.pyz', run_name='__main__')\n"
+        "except SystemExit: print(*found, sep='\\n')\n"
+    )
+    lines = run("-I", "-S", "-c", program, program=(), cwd=folder).stdout.splitlines()
+    modules = [line for line in lines if "pyz/verifier/" in line]
+    assert len(modules) > 15
+    assert len(modules) == len(set(modules))
 
 
 def test_the_checkout_runs_as_a_module(folder, made):

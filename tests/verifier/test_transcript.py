@@ -11,7 +11,8 @@ import pytest
 from crypto import cbor
 from tests.verifier.bundle_case import Made
 from verifier.errors import MalformedError
-from verifier.transcript import decode, encode, is_prefix, reduce
+from verifier.responses import reduce
+from verifier.transcript import decode, encode, is_prefix
 
 CALL = {"id": "c1", "type": "function", "function": {"name": "add", "arguments": '{"a":1}'}}
 MESSAGE = {"role": "assistant", "content": "Grüße", "refusal": None, "tool_calls": [CALL]}

@@ -8,7 +8,8 @@ from tests.verifier.page.page_case import b64, needs_node, run_cases
 from tests.verifier.page.test_page_bundles import Draws, mutated
 from tests.verifier.test_transcript import BODY, STREAM, WHOLE
 from verifier.errors import MalformedError
-from verifier.transcript import encode, reduce
+from verifier.responses import reduce
+from verifier.transcript import encode
 
 pytestmark = needs_node
 
