@@ -16,7 +16,7 @@ from appliance.selfcheck import SelfCheck
 from crypto.admission import decode_admission
 from crypto.commitment import NAMES, commitment, seed_of_nonce
 from crypto.cose import decode_sign1
-from crypto.errors import SelfTestError
+from crypto.errors import SelfTestError, UnavailableError
 from crypto.evidence import MAX_OBJECT_BYTES
 from crypto.sm2 import generate as generate_key
 from crypto.statement import OUTCOMES, decode_statement
@@ -261,6 +261,26 @@ def test_the_last_look_finds_what_an_auditor_would(attestor, attest_signer, log)
         SelfCheck(generate_key().public_key, log.log_id)(bundle, covered)
     with pytest.raises(SelfTestError, match="step 12"):
         SelfCheck(attest_signer.public_key, bytes(32))(bundle, covered)
+
+
+def test_a_check_that_cannot_be_made_is_no_passed_one(attestor, attest_signer, log):
+    admitted = attestor.admit(order_of(attestor))
+    answer = Answer(outcome="answered", finish_reason="stop", transcript=BLUE, output_ids=(4,))
+    bundle = attestor.close(admitted, answer)
+    check = SelfCheck(attest_signer.public_key, log.log_id)
+    covered = {"request", "prompt_ids", "transcript", "output_ids"}
+    check._worker.kill()
+    check._worker.wait()
+    with pytest.raises(UnavailableError, match="could not be verified"):
+        check(bundle, covered)
+    check(bundle, covered)  # by the next process
+
+
+def test_the_process_of_the_check_ends_with_its_owner(attest_signer, log):
+    check = SelfCheck(attest_signer.public_key, log.log_id)
+    worker = check._worker
+    del check
+    assert worker.returncode is not None
 
 
 def test_no_log_no_answer(attestor, log):
