@@ -8,7 +8,6 @@ for none). For each bundle it writes one line of JSON. It ends with its input.
 from __future__ import annotations
 
 import json
-import sys
 from typing import BinaryIO
 
 from verifier.expectations import Expectations
@@ -39,7 +38,3 @@ def _frame(source: BinaryIO) -> bytes | None:
     if len(head) < 4:
         return None
     return source.read(int.from_bytes(head, "little"))
-
-
-if __name__ == "__main__":
-    serve(sys.stdin.buffer, sys.stdout.buffer)

@@ -10,6 +10,7 @@ import click
 from crypto.errors import FormatError
 from crypto.trust import TrustFile
 from crypto.trust_toml import MAX_BYTES as MAX_TRUST_BYTES
+from crypto.trust_toml import line_and_column
 
 
 def read_trust(path: Path) -> TrustFile:
@@ -23,7 +24,7 @@ def read_trust(path: Path) -> TrustFile:
     try:
         return TrustFile.parse(data)
     except FormatError as error:
-        line = 1 + data.count(b"\n", 0, error.offset)
+        line, _ = line_and_column(data, error.offset)
         error.add_note(f"{path}, line {line}")
         raise
 
