@@ -23,6 +23,7 @@ from crypto.statement import OUTCOMES, decode_statement
 from crypto.transcript import answer_entries, build, decode_transcript
 from engine.generate import generate
 from engine.sequence import Request
+from tests import altered
 from tests.appliance.conftest import ISSUER, SOFTWARE
 from verifier.expectations import Expectations
 from verifier.verify import verify
@@ -223,7 +224,7 @@ def test_only_what_was_admitted_is_closed(attestor, log):
     answer = Answer(outcome="error", finish_reason="error")
     admitted = attestor.admit(order_of(attestor))
     size = log.head.size
-    other = replace(admitted, admission=admitted.admission[:-1] + b"\0")
+    other = replace(admitted, admission=altered.last_byte(admitted.admission))
     for wrong in (other, replace(admitted, index=0)):
         with pytest.raises(ValueError, match="none of this process"):
             attestor.close(wrong, answer)
@@ -244,9 +245,9 @@ def test_the_last_look_finds_what_an_auditor_would(attestor, attest_signer, log)
             replace(bundle, texts=texts),
             replace(bundle, salts={}),
         ],
-        "step 5": [replace(bundle, statement=bundle.statement[:-1] + b"\0")],
+        "step 5": [replace(bundle, statement=altered.last_byte(bundle.statement))],
         "step 10": [replace(bundle, checkpoint=None)],
-        "step 11": [replace(bundle, checkpoint=bundle.checkpoint[:-1] + b"\0")],
+        "step 11": [replace(bundle, checkpoint=altered.last_byte(bundle.checkpoint))],
         "step 13": [replace(bundle, inclusion=None), replace(bundle, inclusion=())],
         "step 15": [replace(bundle, admission_inclusion=(bytes(32),))],
         "step 16": [replace(bundle, consistency=(bytes(32),))],

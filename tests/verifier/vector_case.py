@@ -8,6 +8,7 @@ from crypto import cbor
 from crypto.sm2_curve import N
 from crypto.sm2_digest import DEFAULT_ID, message_digest
 from crypto.sm2_points import multiply_generator
+from tests import altered
 from tests.verifier.bundle_case import NOW, Made, signer, sm3
 
 ALGORITHM = -70001
@@ -57,7 +58,7 @@ class Fixed(Made):
         payload = self.payloads.get(kind, bytes)(payload)
         typ = f"windhover/{self.kinds[kind]};v=1"
         data = envelope(payload, typ, name, **self.envelopes.get(kind, {}))
-        return data[:-1] + bytes([data[-1] ^ 1]) if kind in self.flip else data
+        return altered.last_byte(data) if kind in self.flip else data
 
     def bundle(self):
         data = super().bundle()

@@ -15,6 +15,7 @@ from appliance.bundle import decode_bundle
 from appliance.cli import attested_answer
 from appliance.cli.main import run
 from engine.convert.convert import convert
+from tests import altered
 from tests.appliance.cli.test_attest import SOFTWARE, Appliance
 from tests.appliance.cli.workshop import Workshop
 from tests.engine.convert.support import tiny_folder
@@ -67,7 +68,7 @@ def test_every_way_to_ask(appliance: Appliance) -> None:
 
 def test_a_signature_that_does_not_verify_outweighs_a_replay(appliance: Appliance) -> None:
     bundle = decode_bundle(appliance.bundle.read_bytes())
-    forged = bundle.statement[:-1] + bytes([bundle.statement[-1] ^ 1])
+    forged = altered.last_byte(bundle.statement)
     appliance.bundle.write_bytes(replace(bundle, statement=forged).encode())
     result = audit(appliance, "--full")
     assert (result.exit_code, result.value["reason"]) == (1, "statement-signature")

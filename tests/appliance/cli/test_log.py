@@ -10,6 +10,7 @@ from appliance.log.anchor import FileAnchor
 from appliance.log.log import Log
 from crypto.keys import write_private_key, write_public_key
 from crypto.merkle import leaf_hash, verify_consistency, verify_inclusion
+from tests import altered
 from tests.appliance.cli.workshop import Workshop
 from tests.appliance.log.case import KEY, SIGNER
 from tests.appliance.log.objects_case import admission
@@ -129,7 +130,7 @@ def test_an_export_is_checked_without_the_log(shop):
     assert shop("log", "check", out).exit_code == 3
     entry = out / "4.cose"
     data = entry.read_bytes()
-    entry.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
+    entry.write_bytes(altered.last_byte(data))
     assert shop("log", "check", out, "--trust", trust).exit_code == 1
     assert shop("log", "export", shop.log, out, "--first", 2).exit_code == 2
     assert shop("log", "export", shop.log, shop.path("no"), "--first", 99).exit_code == 2

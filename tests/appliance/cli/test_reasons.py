@@ -16,6 +16,7 @@ from crypto.policy import REASONS
 from crypto.revocations import REVOCATIONS_TYPE, make_revocations
 from crypto.signer import SoftwareSigner
 from engine.vqf import open_vqf
+from tests import altered
 from tests.appliance.cli.workshop import line_table
 
 if TYPE_CHECKING:
@@ -123,7 +124,7 @@ def bad_list(case: Case) -> Case:
     """Alter the last byte of a list."""
     case.sign().trust(LINE).revocations()
     path = case.shop.path("list")
-    path.write_bytes(path.read_bytes()[:-1] + b"\x01")
+    path.write_bytes(altered.last_byte(path.read_bytes()))
     return case
 
 

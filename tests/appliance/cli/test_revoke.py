@@ -11,6 +11,7 @@ from crypto.keys import load_public_key
 from crypto.revocations import Revocations, open_revocations
 from crypto.trust import TrustFile
 from engine.vqf import open_vqf
+from tests import altered
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -85,7 +86,7 @@ def test_the_old_list_may_be_another_keys(revoker: Workshop) -> None:
 
 def test_an_altered_list_is_not_added_to(revoker: Workshop) -> None:
     old = make(revoker, "old", 1)
-    old.write_bytes(old.read_bytes()[:-1] + b"\x55")
+    old.write_bytes(altered.last_byte(old.read_bytes()))
     words = ("--sequence", 2, "--add-to", old)
     result = revoker("revoke", revoker.path("new"), "--key", revoker.path("revoke.pem"), *words)
     assert (result.exit_code, result.reason) == (1, "revocations-bad-signature")

@@ -10,6 +10,7 @@ from appliance.cli.values import today
 from crypto.keys import load_public_key
 from crypto.sm2 import signature_to_der
 from engine.vqf import open_vqf
+from tests import altered
 from tests.crypto.sm2_case import needs_openssl, openssl
 
 if TYPE_CHECKING:
@@ -209,7 +210,7 @@ def test_openssl_verifies_the_signature_in_a_file(shop: Workshop) -> None:
         return int(openssl("pkeyutl", *key, *how, *files, check=False).returncode)
 
     assert verify() == 0
-    shop.path("message").write_bytes(message[:-1] + b"\xff")
+    shop.path("message").write_bytes(altered.last_byte(message))
     assert verify() == 1
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from appliance.log.export import check_export, write_export
 from crypto.errors import FormatError, InvalidProofError, InvalidSignatureError, WriteError
+from tests import altered
 from tests.appliance.log.case import KEYS
 
 
@@ -40,7 +41,7 @@ def test_an_export_verifies_alone(case, export):
 def test_every_altered_file_is_found(export):
     for path in export.glob("*.cose"):
         whole = path.read_bytes()
-        path.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+        path.write_bytes(altered.last_byte(whole))
         with pytest.raises((InvalidProofError, InvalidSignatureError)):
             check_export(export, KEYS)
         path.write_bytes(whole)

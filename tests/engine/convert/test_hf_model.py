@@ -15,6 +15,7 @@ from engine.convert.quantize import quantize
 from engine.convert.safetensors import SafetensorsFolder
 from engine.errors import ConversionError, UnsupportedError
 from engine.vqf.panels import pack, unpack, values
+from tests import altered
 from tests.engine.convert.support import (
     TINY,
     edit_json,
@@ -151,7 +152,7 @@ def test_a_tied_head_may_be_stored_if_it_is_the_embedding(tmp_path: Path):
     edit_tensors(folder, lambda tensors: tensors.update({"lm_head.weight": embedding}))
     assert "head" not in read(folder).tensors
     kind, shape, data = embedding
-    other = (kind, shape, data[:-1] + bytes([data[-1] ^ 1]))
+    other = (kind, shape, altered.last_byte(data))
     edit_tensors(folder, lambda tensors: tensors.update({"lm_head.weight": other}))
     with pytest.raises(ConversionError, match="lm_head"):
         read(folder)

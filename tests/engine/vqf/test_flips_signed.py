@@ -61,7 +61,8 @@ def flipped(start: int, end: int, step: int = 1) -> Iterator[bytes]:
     print("seed", seed.hex())
     draws = hashlib.shake_128(seed).digest(2 * (end - start))
     for piece, at in enumerate(range(start, end, step)):
-        bit = int.from_bytes(draws[2 * piece : 2 * piece + 2], "little") % (8 * step)
+        bits = 8 * min(step, end - at)
+        bit = int.from_bytes(draws[2 * piece : 2 * piece + 2], "little") % bits
         out = bytearray(RAW)
         out[at + bit // 8] ^= 1 << bit % 8
         yield bytes(out)
