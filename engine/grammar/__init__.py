@@ -1,0 +1,1 @@
+"""Grammars that an answer must follow, as masks over the vocabulary."""
