@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter
 from typing import Final, NamedTuple
 
 from engine.errors import ConfigError, EngineError
 from engine.forward import Engine, Piece, StepResult
+from engine.kv.prefix import PrefixCache
 from engine.sampling.choice import Choice
 from engine.sampling.sampler import Sampler, Workspace
 from engine.sequence import FinishReason, Request, Sequence
 from engine.trace import Trace
+from engine.turns import Turns, fair_shares
 
 DEFAULT_PREFILL_TOKENS: Final = 256
 DEFAULT_MAX_RUNNING: Final = 16
+PATIENCE: Final = 8
+"""So many sequences begin before one whose turn it was but that did not fit (Q3)."""
 
 
 class Progress(NamedTuple):
@@ -24,11 +28,12 @@ class Progress(NamedTuple):
 
 
 class Scheduler:
-    """Runs sequences on one engine, first come, first served. One thread calls `step`.
+    """Runs sequences on one engine, owner by owner in turn. One thread uses it.
 
-    A step takes one token of every running sequence and fills up with prompt tokens of those that
-    wait, oldest first, at most `prefill_tokens` of them, so that a long prompt does not hold up
-    running answers. What is computed never depends on what shares a step with it (NUMERICS).
+    A step takes one token of every running sequence and fills up with prompt tokens, at most
+    `prefill_tokens` of them, so that a long prompt does not hold up running answers. What is
+    computed never depends on what shares a step with it (NUMERICS), nor on the prefix cache. Rules
+    Q1 to Q5 are those of engine/kv/README.md.
     """
 
     def __init__(
@@ -37,6 +42,7 @@ class Scheduler:
         *,
         prefill_tokens: int | None = None,
         max_running: int | None = None,
+        max_running_per_owner: int | None = None,
     ) -> None:
         """Use an engine.
 
@@ -44,6 +50,7 @@ class Scheduler:
             engine: nobody else calls its `step` meanwhile.
             prefill_tokens: most prompt tokens in a step; by default 256, or what the engine allows.
             max_running: most sequences at once; by default 16, or what the engine allows.
+            max_running_per_owner: most sequences of one owner at once; by default `max_running`.
 
         Raises:
             ConfigError: the limits do not fit the engine's.
@@ -56,24 +63,49 @@ class Scheduler:
             prefill_tokens = min(DEFAULT_PREFILL_TOKENS, room)
         if not (1 <= prefill_tokens <= room and 1 <= max_running <= engine.max_outputs):
             raise ConfigError("prefill_tokens and max_running do not fit the engine's largest step")
+        if max_running_per_owner is None:
+            max_running_per_owner = max_running
+        if max_running_per_owner < 1:
+            raise ConfigError("max_running_per_owner must be at least 1")
         self._engine = engine
         self._prefill_tokens = prefill_tokens
         self._max_running = max_running
         self._workspace = Workspace(engine.config.vocab_size)
-        self._waiting: deque[Sequence] = deque()
+        self._max_running_per_owner = max_running_per_owner
+        self.prefixes = PrefixCache(engine.blocks)
+        self._waiting = Turns(PATIENCE)
         self._running: list[Sequence] = []
+        self._prefill_turns: list[bytes] = []
 
     @property
     def is_idle(self) -> bool:
         """Whether there is nothing to do."""
         return all(s.is_finished for s in (*self._waiting, *self._running))
 
-    def add(self, request: Request) -> Sequence:
+    @property
+    def num_waiting(self) -> int:
+        """How many sequences have not begun, as of the last step; any thread may ask."""
+        return len(self._waiting)
+
+    @property
+    def num_running(self) -> int:
+        """How many sequences have begun and not ended, as of the last step; any thread may ask."""
+        return len(self._running)
+
+    def add(
+        self, request: Request, *, owner: bytes = b"", cache_key: bytes | None = None
+    ) -> Sequence:
         """Queue a request.
 
+        Args:
+            request: what to generate.
+            owner: on whose behalf: owners take turns, whatever each has queued.
+            cache_key: 32 bytes; only sequences with the same key share blocks of the prefix cache.
+                None: it neither finds nor leaves any.
+
         Raises:
-            ConfigError: an empty prompt, an id outside the vocabulary, no token asked for, or
-                parameters that do not fit the vocabulary.
+            ConfigError: an empty prompt, an id outside the vocabulary, no token asked for,
+                parameters that do not fit the vocabulary, or another length of `cache_key`.
             ContextLengthError: prompt and answer are longer than the context.
         """
         engine = self._engine
@@ -81,9 +113,20 @@ class Scheduler:
         sampler = Sampler(request.sampling, engine.config.vocab_size, self._workspace)
         cache = engine.new_cache(request.num_positions)
         trace = Trace(engine.config.num_layers, engine.row_hasher) if request.trace else None
-        sequence = Sequence(request, cache, sampler, trace)
-        self._waiting.append(sequence)
+        prefix = None if cache_key is None else self.prefixes.open(cache_key, cache)
+        sequence = Sequence(request, cache, sampler, trace, owner=owner, prefix=prefix)
+        self._waiting.add(sequence)
         return sequence
+
+    def cancel_all(
+        self, reason: FinishReason = FinishReason.CANCELLED, error: EngineError | None = None
+    ) -> list[Sequence]:
+        """End all sequences at once, between two steps, and return them."""
+        ended = [s for s in (*self._running, *self._waiting) if not s.is_finished]
+        for sequence in ended:
+            sequence.finish(reason, error)
+        self._forget_finished()
+        return ended
 
     def step(self) -> list[Progress]:
         """Advance; returns what happened to each sequence that took part or ended.
@@ -103,7 +146,7 @@ class Scheduler:
 
     def _forget_finished(self) -> None:
         self._running = [s for s in self._running if not s.is_finished]
-        self._waiting = deque(s for s in self._waiting if not s.is_finished)
+        self._waiting.remove_finished()
 
     def _drop_cancelled(self) -> list[Progress]:
         cancelled = [s for s in (*self._running, *self._waiting) if s.is_cancelled]
@@ -113,40 +156,64 @@ class Scheduler:
         return [Progress(sequence, None) for sequence in cancelled]
 
     def _admit(self) -> list[Progress]:
-        """Start waiting sequences, oldest first, while the cache holds all that they may need.
+        """Start waiting sequences in turn, while the cache holds all that they may need (Q2).
 
         What the running ones have not taken yet is kept free for them, so that none of them can
         find the cache full later.
         """
-        pool = self._engine.blocks
-        free = pool.num_free - sum(
-            s.cache.num_blocks_at_most - s.cache.num_blocks for s in self._running
-        )
-        while self._waiting and len(self._running) < self._max_running:
-            needed = self._waiting[0].cache.num_blocks_at_most
-            if needed > free:
+        running = Counter(s.owner for s in self._running)
+        while len(self._running) < self._max_running:
+            sequence = self._waiting.take(
+                lambda owner: running[owner] < self._max_running_per_owner, self._fits
+            )
+            if sequence is None:
                 break
-            free -= needed
-            self._running.append(self._waiting.popleft())
-        if self._running or not self._waiting:
+            sequence.reuse_blocks()
+            running[sequence.owner] += 1
+            self._running.append(sequence)
+        refused = None if self._running else self._waiting.take_first()
+        if refused is None:
             return []
         # Nothing of ours will come free: the blocks are in other hands, and waiting may never end.
-        refused = self._waiting.popleft()
         refused.finish(FinishReason.ERROR, EngineError("the key/value cache is taken by others"))
         return [Progress(refused, None)]
 
+    def _fits(self, sequence: Sequence) -> bool:
+        """Return whether the cache holds all that this and the running ones may come to need."""
+        free = self._engine.blocks.num_free - sum(
+            s.cache.num_blocks_at_most - s.cache.num_blocks for s in self._running
+        )
+        # Blocks that it can share are looked for only where they decide.
+        return sequence.cache.num_blocks_at_most <= free or sequence.num_blocks_to_begin <= free
+
     def _batch(self) -> list[tuple[Sequence, Piece]]:
+        limits = self._prefill_limits()
         batch = []
-        budget = self._prefill_tokens
         for sequence in self._running:
             if not sequence.is_prefilling:
                 batch.append((sequence, Piece(sequence.cache, sequence.next_ids(1), 1)))
-            elif budget:
-                ids = sequence.next_ids(budget)
-                budget -= len(ids)
+            elif limits[sequence.owner]:
+                ids = sequence.next_ids(limits[sequence.owner])
+                limits[sequence.owner] -= len(ids)
                 done = sequence.cache.num_positions + len(ids) == sequence.num_prompt_tokens
                 batch.append((sequence, Piece(sequence.cache, ids, int(done))))
         return batch
+
+    def _prefill_limits(self) -> dict[bytes, int]:
+        """Share the prompt tokens of a step between the owners that have any to compute (Q4)."""
+        wanted: Counter[bytes] = Counter()
+        for sequence in self._running:
+            if sequence.is_prefilling:
+                sequence.reuse_blocks()  # others may have left some since the last step
+                left = sequence.num_prompt_tokens - sequence.cache.num_positions
+                wanted[sequence.owner] += left
+        owners = [owner for owner in self._prefill_turns if owner in wanted]
+        owners += [owner for owner in wanted if owner not in owners]
+        shares = fair_shares([wanted[owner] for owner in owners], self._prefill_tokens)
+        limits = dict(zip(owners, shares, strict=True))
+        # Where not everybody got some, those who did not are first in the next step.
+        self._prefill_turns = sorted(owners, key=lambda owner: limits[owner] > 0)
+        return limits
 
     @staticmethod
     def _finish_step(batch: list[tuple[Sequence, Piece]], result: StepResult) -> list[Progress]:

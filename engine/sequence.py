@@ -5,16 +5,21 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from engine.errors import ConfigError, ContextLengthError, EngineError
 from engine.kv.cache import SequenceCache
+from engine.kv.prefix import PrefixUse
 from engine.sampling.choice import Choice
 from engine.sampling.parameters import SamplingParameters
 from engine.sampling.sampler import Sampler
 from engine.trace import Trace
+
+if TYPE_CHECKING:
+    from engine.grammar.grammar import Grammar
 
 
 class FinishReason(Enum):
@@ -31,7 +36,8 @@ class Request:
     """What to generate.
 
     prompt_ids: at least one id. max_tokens: at least 1. eos_ids: ids that end the answer.
-    trace: whether to hash the residual stream (NUMERICS N11).
+    trace: whether to hash the residual stream (NUMERICS N11). grammar: what the answer must follow,
+    of the model's vocabulary; None for any text.
     """
 
     prompt_ids: tuple[int, ...]
@@ -39,6 +45,7 @@ class Request:
     sampling: SamplingParameters = field(default_factory=SamplingParameters)
     eos_ids: tuple[int, ...] = ()
     trace: bool = True
+    grammar: Grammar | None = None
 
     def check(self, context_tokens: int, vocab_size: int) -> None:
         """Refuse what a model cannot compute.
@@ -66,19 +73,39 @@ class Sequence:
     """A request on its way through the scheduler. `cancel` may be called from any thread."""
 
     def __init__(
-        self, request: Request, cache: SequenceCache, sampler: Sampler, trace: Trace | None
+        self,
+        request: Request,
+        cache: SequenceCache,
+        sampler: Sampler,
+        trace: Trace | None,
+        *,
+        owner: bytes = b"",
+        prefix: PrefixUse | None = None,
     ) -> None:
-        """Start before the first prompt token; `trace` has no positions yet."""
+        """Start before the first prompt token.
+
+        Args:
+            request: what to generate.
+            cache: empty.
+            sampler: chooses tokens.
+            trace: without positions; None where the request wants none.
+            owner: on whose behalf, for the scheduler's turns.
+            prefix: where full blocks are found and left for others; None: neither.
+        """
         self.request = request
         self.cache = cache
         self.sampler = sampler
         self.trace = trace
+        self.owner = owner
+        self.cached_tokens = 0
         self.choices: list[Choice] = []
         self.output_ids: list[int] = []
         self.finish_reason: FinishReason | None = None
         self.error: EngineError | None = None
         self._prompt = np.array(request.prompt_ids, np.int32)
+        self._prefix = prefix
         self._cancelled = threading.Event()
+        self._constraint = None if request.grammar is None else request.grammar.start()
 
     @property
     def num_prompt_tokens(self) -> int:
@@ -104,6 +131,24 @@ class Sequence:
         """Ask for the end: the scheduler ends the sequence when it next looks at it."""
         self._cancelled.set()
 
+    @property
+    def num_blocks_to_begin(self) -> int:
+        """Blocks that it may come to need, without those in use that it would share from now on."""
+        needed = self.cache.num_blocks_at_most
+        if self._prefix is not None:
+            needed -= self._prefix.num_in_use(self._prompt, traced=self.trace is not None)
+        return needed
+
+    def reuse_blocks(self) -> None:
+        """Take prompt positions from the prefix cache, which `cached_tokens` counts (K3)."""
+        if self._prefix is None:
+            return
+        before = self.cache.num_positions
+        for block in self._prefix.reuse(self._prompt, traced=self.trace is not None):
+            if self.trace is not None and block.roots is not None:
+                self.trace.append_blocks(block.roots[:, None])
+        self.cached_tokens += self.cache.num_positions - before
+
     def next_ids(self, limit: int) -> NDArray[np.int32]:
         """Return the ids to compute next: up to `limit` of the prompt, or the newest output id."""
         if self.is_prefilling:
@@ -123,19 +168,26 @@ class Sequence:
 
         Raises:
             NonFiniteError: a logit is not finite; nothing of the step is traced (NUMERICS N12).
-            SamplingError: no token can be chosen.
+            SamplingError: no token can be chosen, or the grammar cannot be followed any further.
         """
         choice = None
         if logits is not None:
             position = self.num_prompt_tokens + len(self.output_ids)
             prompt_ids = self.request.prompt_ids
-            choice = self.sampler.sample(logits, prompt_ids, self.output_ids, position)
+            mask = None if self._constraint is None else self._constraint.mask()
+            choice = self.sampler.sample(logits, prompt_ids, self.output_ids, position, mask)
         if self.trace is not None and leaves is not None:
             self.cache.keep_trace_roots(self.trace.append(leaves))
+        if self._prefix is not None and self._prefix.has_new_blocks:
+            ids = np.concatenate((self._prompt, np.array(self.output_ids, np.int32)))
+            self._prefix.offer(ids, traced=self.trace is not None)
         if choice is not None:
             self.choices.append(choice)
             self.output_ids.append(choice.id)
-            if choice.id in self.request.eos_ids:
+            if self._constraint is not None:
+                self._constraint.push(choice.id)
+            is_complete = self._constraint is not None and self._constraint.is_complete
+            if choice.id in self.request.eos_ids or is_complete:
                 self.finish(FinishReason.STOP)
             elif len(self.output_ids) >= self.request.max_tokens:
                 self.finish(FinishReason.LENGTH)
@@ -156,6 +208,8 @@ class Sequence:
         if self.finish_reason is None:
             self.finish_reason, self.error = reason, error
             self.cache.release()
+            if self._prefix is not None:
+                self._prefix.close()
 
     @property
     def trace_root(self) -> bytes | None:

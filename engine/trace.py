@@ -52,6 +52,14 @@ class Trace:
         """
         return self._frontiers.append(leaves)
 
+    def append_blocks(self, roots: NDArray[np.uint8]) -> None:
+        """Add m whole cache blocks by their roots, uint8[L + 1, m, 32], as `append` returned them.
+
+        Raises:
+            ValueError: another shape, or the positions so far do not end with a block.
+        """
+        self._frontiers.append_blocks(roots)
+
     def root(self) -> bytes:
         """Return the trace root over the positions so far."""
         return root([leaf_hash(layer_root.tobytes()) for layer_root in self._frontiers.roots()])

@@ -115,3 +115,50 @@ def test_the_error_says_how_many_blocks_are_missing():
     pool.take()
     with pytest.raises(EngineError, match="0 of 2 are free"):
         pool.take()
+
+
+def test_a_kept_block_is_idle_until_its_room_is_needed():
+    pool = BlockPool(CONFIG, max_blocks=2)
+    evicted: list[int] = []
+    for _ in range(2):
+        number = pool.take()
+        pool.keep(number, lambda number=number: evicted.append(number))
+        pool.release(number)
+    assert (pool.num_free, pool.num_used, pool.num_idle) == (2, 0, 2)
+    pool.share(0)
+    pool.share(0)
+    assert (pool.num_users(0), pool.num_used, pool.num_idle) == (2, 1, 1)
+    assert (pool.take(), evicted) == (1, [1])
+    with pytest.raises(EngineError, match="0 of 2 are free"):
+        pool.take()
+    pool.release(0)
+    pool.release(0)
+    assert (pool.num_idle, pool.num_free) == (1, 1)
+    pool.drop(0)
+    assert (pool.num_idle, pool.num_free, evicted) == (0, 1, [1])
+    assert pool.allocated_bytes == 2 * pool.block_bytes
+
+
+def test_a_block_dropped_in_use_is_free_after_its_last_user():
+    pool = BlockPool(CONFIG, max_blocks=1)
+    number = pool.take()
+    pool.keep(number, lambda: None)
+    pool.drop(number)
+    assert pool.num_free == 0
+    pool.release(number)
+    assert (pool.num_free, pool.num_idle) == (1, 0)
+
+
+def test_shared_blocks_stand_behind_full_ones_only():
+    pool = BlockPool(CONFIG, max_blocks=4)
+    holder, other = SequenceCache(pool, 128), SequenceCache(pool, 100)
+    holder.reserve(128)
+    other.share(holder.blocks[0], None)
+    assert (other.num_positions, other.blocks) == (64, holder.blocks[:1])
+    with pytest.raises(ConfigError, match="do not fit"):
+        other.share(holder.blocks[1], None)
+    other.reserve(5)
+    other.advance(5)
+    with pytest.raises(ConfigError):
+        other.share(holder.blocks[1], None)
+    assert [pool.num_users(number) for number in holder.blocks] == [2, 1]

@@ -56,6 +56,19 @@ def test_roots_of_full_blocks_stand_for_their_positions():
     assert [r.tobytes() for r in cached.roots()] == layer_roots(x[:, :128])
 
 
+def test_a_trace_goes_on_behind_cached_blocks():
+    x = residuals(150)
+    _, blocks = grown(x, [0, 150])
+    warm = Trace(LAYERS)
+    warm.append_blocks(blocks[0][:, :1])
+    warm.append_blocks(blocks[0][:, 1:])
+    assert warm.num_positions == 128
+    warm.append(leaf_hashes(x[:, 128:], PORTABLE))
+    assert warm.root() == trace_root(x)
+    with pytest.raises(ValueError, match="does not fit after 150 leaves"):
+        warm.append_blocks(blocks[0][:, :1])
+
+
 @pytest.mark.parametrize("positions", [1, 2, 63, 64, 65, 128])
 def test_one_position_at_a_time(positions: int):
     x = residuals(positions)
