@@ -29,6 +29,16 @@ class ConfigError(EngineError):
     """A setting of the caller is outside its range."""
 
 
+class GrammarError(ConfigError):
+    """A grammar was asked for that cannot be held."""
+
+    def __init__(self, keyword: str, reason: str) -> None:
+        """Keep which keyword of a schema, or which other part, it is about."""
+        super().__init__(f"{keyword}: {reason}")
+        self.keyword = keyword
+        self.reason = reason
+
+
 class WeightsError(EngineError):
     """Weights were read and did not verify."""
 

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from engine.sampling.parameters import SamplingParameters
+
+if TYPE_CHECKING:
+    from engine.grammar.grammar import Grammar
 
 
 @dataclass(frozen=True, slots=True)
 class Answered:
     """What was generated, as it is claimed.
 
-    prompt_ids: at least one id. output_ids: all ids drawn, at least one. sampling: how.
+    prompt_ids: at least one id. output_ids: all ids drawn, at least one. sampling: how. grammar:
+    what the answer had to follow, None for any text.
     """
 
     prompt_ids: tuple[int, ...]
     output_ids: tuple[int, ...]
     sampling: SamplingParameters
+    grammar: Grammar | None = None
 
     @property
     def ids(self) -> tuple[int, ...]:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.audit.answered import Answered
+from engine.audit.masks import Masks
 from engine.audit.replay import choose
 from engine.audit.unit_weights import UnitWeights
 from engine.forward import Engine, Piece
@@ -65,8 +66,8 @@ def run_choices(
     Args:
         head: as of `PartReader.head`.
         states: float32[n, hidden], x(t, L).
-        positions: t of each, from the last one of the prompt on.
-        answered: ids and parameters.
+        positions: t of each, from the last one of the prompt on, in any order.
+        answered: ids, parameters and grammar.
         num_threads: how many threads compute.
 
     Raises:
@@ -76,6 +77,8 @@ def run_choices(
     """
     vocab_size = head.config.vocab_size
     sampler = Sampler(answered.sampling, vocab_size)
+    ascending = sorted(set(positions))
+    masks = dict(zip(ascending, Masks(answered).at(ascending), strict=True))
     step = min(_MAX_LOGIT_ROWS, vocab_size)
     choices: list[int] = []
     for start in range(0, len(states), step):
@@ -86,7 +89,7 @@ def run_choices(
             if result.errors[0] is not None:
                 raise result.errors[0]
             choices += [
-                choose(sampler, row, answered, position)
+                choose(sampler, row, answered, position, masks[position])
                 for row, position in zip(result.logits, positions[start:], strict=False)
             ]
     return choices

@@ -13,9 +13,11 @@ from numpy.typing import NDArray
 from crypto.frontier_array import FrontierArray
 from crypto.merkle import leaf_hash, root
 from engine.audit.answered import Answered
+from engine.audit.masks import Masks
 from engine.errors import ConfigError
 from engine.forward import Engine, Piece
 from engine.kernels.cache_number import BLOCK_POSITIONS
+from engine.sampling.choice import Mask
 from engine.sampling.sampler import Sampler
 
 
@@ -62,7 +64,7 @@ def replay(
 
     Args:
         engine: of the model; nobody else calls its `step` meanwhile.
-        answered: ids and parameters.
+        answered: ids, parameters and grammar.
         observe: sees the residuals of every step.
         progress: called with (positions done, positions in all).
 
@@ -113,6 +115,7 @@ class _Choosers:
     def __init__(self, engine: Engine, answered: Answered) -> None:
         vocab_size = engine.config.vocab_size
         self._answered = answered
+        self._masks = Masks(answered)
         self._samplers = [Sampler(answered.sampling, vocab_size) for _ in range(engine.num_threads)]
         self._threads = ThreadPoolExecutor(engine.num_threads, "choices")
 
@@ -125,19 +128,31 @@ class _Choosers:
     def choose(self, logits: NDArray[np.float32], first: int) -> list[int]:
         """Return what consecutive positions from `first` on choose."""
         share = -(-len(logits) // len(self._samplers))
+        masks = self._masks.at(range(first, first + len(logits)))
         running = [
-            self._threads.submit(self._part, sampler, logits[at : at + share], first + at)
+            self._threads.submit(
+                self._part, sampler, logits[at : at + share], masks[at : at + share], first + at
+            )
             for sampler, at in zip(self._samplers, range(0, len(logits), share or 1), strict=False)
         ]
         return [choice for part in running for choice in part.result()]
 
-    def _part(self, sampler: Sampler, logits: NDArray[np.float32], first: int) -> list[int]:
+    def _part(
+        self, sampler: Sampler, logits: NDArray[np.float32], masks: list[Mask | None], first: int
+    ) -> list[int]:
         return [
-            choose(sampler, row, self._answered, first + index) for index, row in enumerate(logits)
+            choose(sampler, row, self._answered, first + index, mask)
+            for index, (row, mask) in enumerate(zip(logits, masks, strict=True))
         ]
 
 
-def choose(sampler: Sampler, logits: NDArray[np.float32], answered: Answered, position: int) -> int:
+def choose(
+    sampler: Sampler,
+    logits: NDArray[np.float32],
+    answered: Answered,
+    position: int,
+    mask: Mask | None,
+) -> int:
     """Return the id that follows from the logits of one position.
 
     Args:
@@ -145,9 +160,10 @@ def choose(sampler: Sampler, logits: NDArray[np.float32], answered: Answered, po
         logits: float32[vocab]
         answered: what came before is taken from it.
         position: of the logits, from the last one of the prompt on.
+        mask: of that position, as of `Masks`.
 
     Raises:
         NonFiniteError, SamplingError: as `Sampler.sample`.
     """
     before = answered.draws_before(position)
-    return sampler.sample(logits, answered.prompt_ids, before, position + 1).id
+    return sampler.sample(logits, answered.prompt_ids, before, position + 1, mask).id

@@ -59,6 +59,10 @@ class ChatTemplate:
             sandbox = Sandbox(self._mask)
             tree = sandbox.parse(source.decode("utf-8"))
             self._names = _special_names(tree, tokenizer)
+            self.uses_tools = any(node.name == "tools" for node in tree.find_all(nodes.Name))
+            """Whether it describes functions by itself."""
+            self.knows_developer = any(c.value == "developer" for c in tree.find_all(nodes.Const))
+            """Whether the role developer is anything to it."""
             code = sandbox.compile(sandbox.meter(tree))
             self._template = jinja2.Template.from_code(sandbox, code, sandbox.make_globals(None))
 

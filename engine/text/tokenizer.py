@@ -55,7 +55,7 @@ class Tokenizer:
             self._backend = Backend.from_str(json.dumps(_without_control(document, self._control)))
         except Exception as error:  # the library raises nothing more precise
             raise UnsupportedError(f"tokenizer.json: {error}") from None
-        for token_id in (config.bos_id, *config.eos_ids):
+        for token_id in (config.bos_id, *config.eos_ids, config.embedding_end_id):
             if token_id is not None and self.name(token_id) is None:
                 raise UnsupportedError(f"tokenizer.json has no token for the special id {token_id}")
 
@@ -88,6 +88,15 @@ class Tokenizer:
         bos_id = self.config.bos_id
         first = [bos_id] if self.config.add_bos and bos_id is not None else []
         return first + self.encode(text)
+
+    def encode_embedding(self, text: str) -> list[int]:
+        """Encode a text that becomes a vector: as a raw prompt, and the model's end, if any.
+
+        Raises:
+            TemplateError: as of `encode`.
+        """
+        end_id = self.config.embedding_end_id
+        return self.encode_raw(text) + ([] if end_id is None else [end_id])
 
     def encode_prompt(self, prompt: Prompt) -> list[int]:
         """Encode a rendered conversation (X3).
