@@ -7,6 +7,7 @@ import importlib
 import click
 
 _BENCHMARKS = {
+    "batch": ("appliance.cli.bench_batch", "What several streams at once gain over one."),
     "engine": (
         "appliance.cli.bench_engine",
         "Prefill, decode, memory and start, beside llama.cpp.",

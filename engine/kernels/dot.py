@@ -20,6 +20,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import ClassVar, Final
 
+from engine.kernels.machine import add_in_order
 from simd.code import I8, I16, I32, Code, IrType, Val, vec
 from simd.target import TARGET
 
@@ -63,10 +64,10 @@ class Avx2Dot(Dot):
         return {4: 8, 5: 4, 6: 2}[bits]
 
     def add(self, code: Code, sum_so_far: Val | None, weights: Val, inputs: Val) -> Val:
-        """Add with vpaddsw: it never saturates here, and LLVM leaves its order alone."""
+        """Add pairs to pairs: the bound keeps them from wrapping."""
         spread = inputs.splat(self.rows).bitcast(self.weights_type)
         pairs = code.call("llvm.x86.avx2.pmadd.ub.sw", vec(I16, 2 * self.rows), weights, spread)
-        return pairs if sum_so_far is None else code.overloaded("llvm.sadd.sat", sum_so_far, pairs)
+        return pairs if sum_so_far is None else add_in_order(code, sum_so_far, pairs)
 
     def flush(self, code: Code, sums: Val) -> Val:
         """Add the two pairs of each row."""

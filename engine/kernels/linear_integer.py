@@ -16,7 +16,13 @@ from typing import Final
 from engine.kernels import layouts
 from engine.kernels.dot import DOT
 from engine.kernels.layouts import Layout
-from engine.kernels.program import STEP_PRIVATE, argument, grab, weights_address
+from engine.kernels.program import (
+    STEP_PRIVATE,
+    argument,
+    grab,
+    grab_ahead,
+    weights_address,
+)
 from simd.code import F32, I32, Code, Val, Var, vec
 
 ACTIVATION_BYTES: Final = 48
@@ -207,16 +213,31 @@ def _unpack(code: Code, layout: Layout, panel: Val, inputs: Val, scratch: Val) -
 
 
 def _tile(
-    code: Code, layout: Layout, instruction: Val, scratch: Val, rows: int, first: Val, panel: Val
+    code: Code,
+    layout: Layout,
+    instruction: Val,
+    scratch: Val,
+    rows: int,
+    first: Val,
+    panel: Val,
+    following: Val,
 ) -> None:
-    """Emit `rows` activation rows against one unpacked panel."""
+    """Emit `rows` activation rows against one unpacked panel.
+
+    The first rows ask for the packed panel that is unpacked next: memory is then read while this
+    one is computed with.
+    """
     inputs = argument(code, instruction, INPUTS)
     num_groups = inputs // 32
     row_bytes = num_groups * ACTIVATION_BYTES
     start = argument(code, instruction, ACTIVATIONS) + first * row_bytes
     sums = _new_sums(code, rows)
     size = 4 * DOT.rows
+    group_bytes = layout.block_bytes // layout.groups
+    stride = first.equals(0).select(code.i64(group_bytes), code.i64(0))
     with code.loop(0, num_groups) as number:
+        for line in range(0, group_bytes, 64):
+            code.prefetch(following + (number * stride + line))
         group = scratch + number * scratch_group_bytes(layout)
         offset = number * ACTIVATION_BYTES
         _group(
@@ -234,7 +255,13 @@ def _tile(
 
 
 def _rows_in_tiles(
-    code: Code, layout: Layout, instruction: Val, scratch: Val, rows: Val, panel: Val
+    code: Code,
+    layout: Layout,
+    instruction: Val,
+    scratch: Val,
+    rows: Val,
+    panel: Val,
+    following: Val,
 ) -> None:
     """Emit all rows: full tiles, then halves of a tile."""
     done = code.var(code.i64(0))
@@ -243,7 +270,7 @@ def _rows_in_tiles(
         start = done.get()
         stop = start + ((rows - start) // tile) * tile
         with code.loop(start, stop, tile) as first:
-            _tile(code, layout, instruction, scratch, tile, first, panel)
+            _tile(code, layout, instruction, scratch, tile, first, panel, following)
         done.set(stop)
         tile //= 2
 
@@ -265,7 +292,7 @@ def emit_linear(code: Code, layout: Layout, instruction: Val, step: Val, thread:
         with one, grab(code, instruction, panels, grain) as (first, last):
             with code.loop(first, last) as panel:
                 _one_row(code, layout, instruction, weights, activations, panel)
-        with several, grab(code, instruction, panels, 1) as (first, last):
-            with code.loop(first, last) as panel:
-                _unpack(code, layout, weights + panel * panel_bytes, inputs, scratch)
-                _rows_in_tiles(code, layout, instruction, scratch, rows, panel)
+        with several, grab_ahead(code, instruction, panels) as (panel, after):
+            following = weights + after * panel_bytes
+            _unpack(code, layout, weights + panel * panel_bytes, inputs, scratch)
+            _rows_in_tiles(code, layout, instruction, scratch, rows, panel, following)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 from typing import Any, Final
 
-from llvmlite import ir
+from llvmlite import binding, ir
 
 from simd.code import I8, I32, I64, Code, Val
 
@@ -15,6 +15,8 @@ _SYS_SCHED_YIELD: Final = 24 if _IS_X86 else 124
 _FUTEX_WAIT_PRIVATE: Final = 128
 _FUTEX_WAKE_PRIVATE: Final = 129
 _MXCSR: Final = 0x1F80
+if _IS_X86:
+    binding.initialize_native_asmparser()  # for what is spelled out below
 
 
 def _call_void(code: Code, name: str, *arguments: Any) -> None:
@@ -32,6 +34,17 @@ def set_float_control(code: Code) -> None:
         _call_void(code, "llvm.x86.sse.ldmxcsr", code.pointer(slot, I8))
     else:
         _call_void(code, "llvm.aarch64.set.fpcr", code.i64(0).ir)
+
+
+def add_in_order(code: Code, sum_so_far: Val, more: Val) -> Val:
+    """Add int16 lanes with AVX2's vpaddw, in a chain that stays as it is written.
+
+    LLVM would make trees of the chain, whose leaves find no free registers. Its saturating addition
+    it leaves alone, but that runs on the ports that the products need.
+    """
+    kind = ir.FunctionType(sum_so_far.type, [sum_so_far.type, more.type])
+    add = ir.InlineAsm(kind, "vpaddw $2, $1, $0", "=x,x,x")
+    return code.val(code.builder.call(add, [sum_so_far.ir, more.ir]))
 
 
 def spin_hint(code: Code) -> None:

@@ -6,7 +6,7 @@ import os
 import threading
 from typing import Any, Final
 
-from simd import target  # noqa: F401  (sets numba's target: must come before numba)
+from simd import target  # sets numba's target: must come before numba
 
 # isort: split
 import numpy as np
@@ -91,12 +91,12 @@ _run_body = inline(_emit_run, 1)
 _work_body = inline(_emit_work, 3)
 
 
-@njit(types.int64(types.int64), nogil=True, cache=True)
+@njit(types.int64(types.int64), nogil=True, cache=target.CACHED)
 def _run(job: int) -> Any:
     return _run_body(job)
 
 
-@njit(SIGNATURE, nogil=True, cache=True)
+@njit(SIGNATURE, nogil=True, cache=target.CACHED)
 def _work(job: int, thread: int, first_seen: int) -> Any:
     return _work_body(job, thread, first_seen)
 

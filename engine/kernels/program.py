@@ -17,6 +17,8 @@ the barriers behind them fall away.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
 
 import numpy as np
@@ -97,6 +99,19 @@ def weights_address(code: Code, instruction: Val, step: Val) -> Val:
 def grab(code: Code, instruction: Val, total: Val, grain: int | Val) -> Grab:
     """Share `total` units of work in pieces of `grain`; a context that yields (start, stop)."""
     return Grab(code, instruction, total, grain)
+
+
+@contextmanager
+def grab_ahead(code: Code, instruction: Val, total: Val) -> Iterator[tuple[Val, Val]]:
+    """Share `total` units one by one; yields (unit, the thread's next one or one past the end)."""
+    counter, one = instruction + 8 * COUNTER, code.i64(1)
+    unit = code.var(code.fetch_add(counter, one))
+    with code.forever() as token:
+        current = unit.get()
+        code.leave_if(current >= total, token)
+        following = code.fetch_add(counter, one)
+        yield current, following
+        unit.set(following)
 
 
 class Grab:
