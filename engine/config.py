@@ -10,7 +10,8 @@ class ModelConfig:
     """Shape and constants of one decoder model.
 
     `norm_eps_bits` is a binary32 pattern, `rope_inv_freq_bits` are binary64 patterns, one per
-    rotated pair of dimensions, with every scaling already applied (NUMERICS N7).
+    rotated pair of dimensions, with every scaling already applied (NUMERICS N7). `pooling` says how
+    a text becomes a vector (NUMERICS N14); None for a model that makes none.
     """
 
     architecture: str
@@ -27,6 +28,7 @@ class ModelConfig:
     tied_embeddings: bool
     attention_bias: bool
     qk_norm: bool
+    pooling: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +36,11 @@ class TokenizerConfig:
     """Special ids that generation needs beside tokenizer.json itself.
 
     `bos_id` is None when the model has none; `eos_ids` end an answer; `add_bos` says
-    whether a raw prompt starts with `bos_id`.
+    whether a raw prompt starts with `bos_id`. `embedding_end_id` is appended to a text that
+    becomes a vector, where the model was trained so.
     """
 
     bos_id: int | None
     eos_ids: tuple[int, ...]
     add_bos: bool
+    embedding_end_id: int | None = None

@@ -37,13 +37,16 @@ _USED = frozenset(
         "rope.scaling.factor",
         "rope.scale_linear",
         "vocab_size",
+        "pooling_type",
     }
 )
+
+_POOLINGS: Final = {0: None, 1: "mean", 3: "last"}
+"""By the number that GGUF has for them; 2 takes a token of its own, and 4 ranks."""
 
 _WITHOUT_EFFECT = frozenset(
     {
         "attention.layer_norm_epsilon",  # of models without RMS norms
-        "pooling_type",  # how embeddings are made from the last states
         "rope.scaling.finetuned",
         "rope.scaling.original_context_length",  # only yarn and longrope compute with it
         "tensor_data_layout",  # which tool wrote the file
@@ -150,6 +153,7 @@ def read_config(
         tied_embeddings=tied_embeddings,
         attention_bias=name == "qwen2",
         qk_norm=name == "qwen3",
+        pooling=_pooling(metadata, name),
     )
     return check_shape(config)
 
@@ -167,6 +171,14 @@ def refuse_unknown_keys(metadata: Settings, name: str) -> None:
         value = metadata.raw(full)
         if key not in _NEUTRAL or value != _NEUTRAL[key] or isinstance(value, tuple):
             raise UnsupportedError(f"GGUF: {full} is not supported")
+
+
+def _pooling(metadata: Settings, name: str) -> str | None:
+    """Return how a text becomes a vector, None where it does not."""
+    number = metadata.optional_integer(f"{name}.pooling_type", 0, 1 << 31) or 0
+    if number not in _POOLINGS:
+        raise UnsupportedError(f"GGUF: {name}.pooling_type {number} is not supported")
+    return _POOLINGS[number]
 
 
 def _linear_factor(metadata: Settings, name: str) -> Decimal:

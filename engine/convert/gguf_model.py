@@ -98,7 +98,8 @@ def read_gguf(file: GgufFile) -> Checkpoint:
             raise UnsupportedError(
                 f"GGUF: tensor {stored_name} has no place in a model of {config.architecture}"
             )
-    return Checkpoint(config, read_text(metadata, config.vocab_size), tensors)
+    text = read_text(metadata, config.vocab_size, embeds=config.pooling is not None)
+    return Checkpoint(config, text, tensors)
 
 
 def _stored_name(name: str) -> str:

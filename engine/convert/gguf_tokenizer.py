@@ -38,8 +38,13 @@ class _Vocabulary(NamedTuple):
     user_defined: dict[int, str]
 
 
-def read_text(metadata: Settings, vocab_size: int) -> Text:
+def read_text(metadata: Settings, vocab_size: int, *, embeds: bool = False) -> Text:
     """Build the tokenizer and find the special ids and the chat template.
+
+    Args:
+        metadata: All keys of the file.
+        vocab_size: Rows of the embedding.
+        embeds: Whether the model makes vectors of texts, whose end may then be marked.
 
     Raises:
         ConversionError: The tokenizer is missing, damaged, or does not fit the embedding.
@@ -51,7 +56,10 @@ def read_text(metadata: Settings, vocab_size: int) -> Text:
     if model != "gpt2":
         raise UnsupportedError(f"GGUF: the tokenizer model {shown(model)} is not supported")
     rule = pre_tokenizer(metadata.optional_text(_PREFIX + "pre"))
-    for key in ("add_space_prefix", "add_eos_token", "add_sep_token", "remove_extra_whitespaces"):
+    adds_end = metadata.optional_boolean(_PREFIX + "add_eos_token") or False
+    if adds_end and not embeds:
+        raise UnsupportedError(f"GGUF: {_PREFIX}add_eos_token is not supported")
+    for key in ("add_space_prefix", "add_sep_token", "remove_extra_whitespaces"):
         if metadata.optional_boolean(_PREFIX + key):
             raise UnsupportedError(f"GGUF: {_PREFIX}{key} is not supported")
     tokens = _strings(metadata, "tokens")
@@ -74,6 +82,9 @@ def read_text(metadata: Settings, vocab_size: int) -> Text:
         bos_id=bos,
         eos_ids=_ending_ids(metadata, vocabulary.control, vocab_size),
         add_bos=bos is not None and (rule.add_bos if add_bos is None else add_bos),
+        embedding_end_id=(
+            metadata.integer(_PREFIX + "eos_token_id", 0, vocab_size - 1) if adds_end else None
+        ),
     )
     template = metadata.optional_text("tokenizer.chat_template")
     return check_text(

@@ -99,11 +99,12 @@ _FACTORS: Final = ("multiplier", "scal")
 """A key with one of these in its name is without effect when its value is 1."""
 
 
-def read_config(settings: Settings) -> ModelConfig:
+def read_config(settings: Settings, pooling: Settings | None = None) -> ModelConfig:
     """Turn config.json into a configuration.
 
     Args:
         settings: The object in config.json.
+        pooling: That in 1_Pooling/config.json, which models have that make vectors of texts.
 
     Raises:
         ConversionError: A key is missing or contradicts another.
@@ -140,8 +141,19 @@ def read_config(settings: Settings) -> ModelConfig:
         tied_embeddings=settings.optional_boolean("tie_word_embeddings") or False,
         attention_bias=name == "qwen2",
         qk_norm=name == "qwen3",
+        pooling=None if pooling is None else _pooling(pooling),
     )
     return check_shape(config)
+
+
+def _pooling(settings: Settings) -> str:
+    """Return the one way of pooling that is switched on (sentence-transformers' names)."""
+    known = {"pooling_mode_mean_tokens": "mean", "pooling_mode_lasttoken": "last"}
+    modes = filter(lambda key: key.startswith("pooling_mode_"), settings.keys())
+    wanted = [key for key in modes if settings.optional_boolean(key)]
+    if len(wanted) != 1 or wanted[0] not in known:
+        raise UnsupportedError(f"1_Pooling/config.json: {shown(wanted)} is not supported")
+    return known[wanted[0]]
 
 
 def _refuse_unsupported(settings: Settings, name: str) -> None:

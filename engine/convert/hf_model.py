@@ -72,7 +72,9 @@ def read_folder(folder: Path, weights: SafetensorsFolder, quant: Quant) -> Check
         OSError: A file cannot be read.
     """
     settings = Settings(read_json(folder / "config.json"), "config.json")
-    config = read_config(settings)
+    pooling = folder / "1_Pooling" / "config.json"
+    pooled = Settings(read_json(pooling), "1_Pooling/config.json") if pooling.exists() else None
+    config = read_config(settings, pooled)
     prefix = "model." if "model.embed_tokens.weight" in weights.tensors else ""
     tensors: dict[str, SourceTensor] = {}
     used: set[str] = set()
@@ -89,7 +91,8 @@ def read_folder(folder: Path, weights: SafetensorsFolder, quant: Quant) -> Check
             used.add(stored_name)
             tensors[name] = _source_tensor(stored, _target_kind(stored, name, quant))
     _check_unused(weights, used, config, prefix)
-    return Checkpoint(config, read_text(folder, settings, config.vocab_size), tensors)
+    text = read_text(folder, settings, config.vocab_size, embeds=config.pooling is not None)
+    return Checkpoint(config, text, tensors)
 
 
 def _stored_name(name: str, prefix: str) -> str:

@@ -24,13 +24,14 @@ from engine.vqf.format import MAX_RAW_BYTES
 _MAX_ENDS: Final = 64
 
 
-def read_text(folder: Path, config: Settings, vocab_size: int) -> Text:
+def read_text(folder: Path, config: Settings, vocab_size: int, *, embeds: bool = False) -> Text:
     """Read what turns text into ids and back.
 
     Args:
         folder: The checkpoint.
         config: The object in config.json.
         vocab_size: Rows of the embedding.
+        embeds: Whether the model makes vectors of texts, whose end the tokenizer may mark.
 
     Raises:
         ConversionError: Something is missing, damaged, or does not fit the embedding.
@@ -50,7 +51,10 @@ def read_text(folder: Path, config: Settings, vocab_size: int) -> Text:
         _check_ids({bos}, vocab_size)
     _check_ids(ends, vocab_size)
     special = TokenizerConfig(
-        bos_id=bos, eos_ids=tuple(sorted(ends)), add_bos=_adds_bos(settings, tokenizer, bos)
+        bos_id=bos,
+        eos_ids=tuple(sorted(ends)),
+        add_bos=_adds_bos(settings, tokenizer, bos),
+        embedding_end_id=_end_id(tokenizer) if embeds else None,
     )
     return check_text(Text(special, tokenizer_json, _read_template(folder, settings)))
 
@@ -131,6 +135,13 @@ def _adds_bos(settings: Settings, tokenizer: Tokenizer, bos: int | None) -> bool
         return ids[0] if ids else None
 
     return first_id(special=True) == bos != first_id(special=False)
+
+
+def _end_id(tokenizer: Tokenizer) -> int | None:
+    """The id that the tokenizer puts behind a text, None where it puts none."""
+    plain = guarded(lambda: tokenizer.encode("a", add_special_tokens=False).ids)
+    whole = guarded(lambda: tokenizer.encode("a", add_special_tokens=True).ids)
+    return int(whole[-1]) if whole and whole[-1:] != plain[-1:] else None
 
 
 def _read_template(folder: Path, settings: Settings) -> bytes | None:

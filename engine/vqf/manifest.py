@@ -99,12 +99,16 @@ class Manifest:
     def encode(self) -> bytes:
         """Return the manifest's one encoding."""
         config = asdict(self.config)
+        if self.config.pooling is None:
+            del config["pooling"]
         tokenizer: dict[str, Any] = {
             "add_bos": self.tokenizer.add_bos,
             "eos_ids": self.tokenizer.eos_ids,
         }
         if self.tokenizer.bos_id is not None:
             tokenizer["bos_id"] = self.tokenizer.bos_id
+        if self.tokenizer.embedding_end_id is not None:
+            tokenizer["embedding_end_id"] = self.tokenizer.embedding_end_id
         extents = [_encodable_extent(extent) for extent in self.extents]
         return encode({"config": config, "tokenizer": tokenizer, "extents": extents})
 

@@ -31,7 +31,10 @@ from engine.vqf.rules import (
 if TYPE_CHECKING:
     from engine.vqf.manifest import Manifest
 
-_CONFIG_KEYS = tuple(ModelConfig.__dataclass_fields__)
+_OPTIONAL_CONFIG_KEYS = ("pooling",)
+_CONFIG_KEYS = tuple(
+    key for key in ModelConfig.__dataclass_fields__ if key not in _OPTIONAL_CONFIG_KEYS
+)
 _MAX_EOS_IDS = 64
 _MAX_ID = (1 << 32) - 1
 _MAX_64_BITS = (1 << 64) - 1
@@ -61,13 +64,15 @@ def parse_manifest(unverified_bytes: bytes, base_offset: int) -> Manifest:
         raise FormatError("R15", base_offset + error.offset, message) from None
     top = Node.top(value, base_offset).entries(("config", "tokenizer", "extents"))
     check_architecture(top["config"].entry("architecture"))
-    config_nodes = top["config"].entries(_CONFIG_KEYS)
+    config_nodes = top["config"].entries(_CONFIG_KEYS, _OPTIONAL_CONFIG_KEYS)
     config = _config(config_nodes)
-    tokenizer_nodes = top["tokenizer"].entries(("add_bos", "eos_ids"), ("bos_id",))
+    tokenizer_nodes = top["tokenizer"].entries(
+        ("add_bos", "eos_ids"), ("bos_id", "embedding_end_id")
+    )
     tokenizer = _tokenizer(tokenizer_nodes)
     extents = [_extent(node) for node in top["extents"].elements(1, MAX_EXTENTS)]
     check_config(config, config_nodes)
-    check_tokenizer(tokenizer, tokenizer_nodes, config.vocab_size)
+    check_tokenizer(tokenizer, tokenizer_nodes, config)
     return check_extents(config, tokenizer, extents, top["extents"])
 
 
@@ -90,18 +95,20 @@ def _config(nodes: dict[str, Node]) -> ModelConfig:
         tied_embeddings=nodes["tied_embeddings"].boolean(),
         attention_bias=nodes["attention_bias"].boolean(),
         qk_norm=nodes["qk_norm"].boolean(),
+        pooling=nodes["pooling"].text() if "pooling" in nodes else None,
     )
 
 
 def _tokenizer(nodes: dict[str, Node]) -> TokenizerConfig:
     """Return the special ids, every value within its own limits."""
-    bos_node = nodes.get("bos_id")
+    bos_node, end_node = nodes.get("bos_id"), nodes.get("embedding_end_id")
     return TokenizerConfig(
         bos_id=None if bos_node is None else bos_node.integer(0, _MAX_ID),
         eos_ids=tuple(
             node.integer(0, _MAX_ID) for node in nodes["eos_ids"].elements(0, _MAX_EOS_IDS)
         ),
         add_bos=nodes["add_bos"].boolean(),
+        embedding_end_id=None if end_node is None else end_node.integer(0, _MAX_ID),
     )
 
 

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from engine.config import ModelConfig, TokenizerConfig
     from engine.vqf.document import Node
 
+POOLINGS: Final = ("mean", "last")
+
 _WIDTH_MULTIPLE: Final = 16
 _LARGEST_FLOAT_BITS: Final = 0x7F7FFFFF
 _ONE_BITS: Final = 0x3FF0000000000000
@@ -73,14 +75,19 @@ def check_config(config: ModelConfig, nodes: dict[str, Node]) -> None:
         nodes["qk_norm"].fail("R26", f"{config.architecture} does not have this value")
     if config.architecture == "qwen2" and not config.attention_bias:
         nodes["attention_bias"].fail("R26", "qwen2 has biases")
+    if config.pooling is not None and config.pooling not in POOLINGS:
+        nodes["pooling"].fail("R43", f"{config.pooling!a} is none of {', '.join(POOLINGS)}")
 
 
-def check_tokenizer(tokenizer: TokenizerConfig, nodes: dict[str, Node], vocab_size: int) -> None:
-    """Apply R27.
+def check_tokenizer(
+    tokenizer: TokenizerConfig, nodes: dict[str, Node], config: ModelConfig
+) -> None:
+    """Apply R27, and R44 to what a vector's text ends with.
 
     Raises:
         FormatError: it is broken.
     """
+    vocab_size = config.vocab_size
     if any(token_id >= vocab_size for token_id in tokenizer.eos_ids):
         nodes["eos_ids"].fail("R27", f"an id is not below the vocabulary size {vocab_size}")
     if len(set(tokenizer.eos_ids)) != len(tokenizer.eos_ids):
@@ -90,6 +97,11 @@ def check_tokenizer(tokenizer: TokenizerConfig, nodes: dict[str, Node], vocab_si
             nodes["add_bos"].fail("R27", "there is no bos_id to add")
     elif tokenizer.bos_id >= vocab_size:
         nodes["bos_id"].fail("R27", f"the id is not below the vocabulary size {vocab_size}")
+    if tokenizer.embedding_end_id is not None:
+        if config.pooling is None:
+            nodes["embedding_end_id"].fail("R44", "the model makes no vectors")
+        if tokenizer.embedding_end_id >= vocab_size:
+            nodes["embedding_end_id"].fail("R44", f"the id is not below {vocab_size}")
 
 
 def check_extents(

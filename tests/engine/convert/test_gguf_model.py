@@ -156,7 +156,7 @@ def test_linear_scaling_divides_the_frequencies(tmp_path: Path):
         ("attention.sliding_window", ("u32", 0)),
         ("expert_count", ("u32", 0)),
         ("final_logit_softcapping", ("f32", 0.0)),
-        ("pooling_type", ("u32", 3)),
+        ("pooling_type", ("u32", 0)),
     ],
 )
 def test_settings_that_change_nothing(tmp_path: Path, key: str, value: tuple[str, Any]):
@@ -293,3 +293,27 @@ def test_an_untied_head(tmp_path: Path):
     assert not checkpoint.config.tied_embeddings
     assert checkpoint.tensors["head"].kind == "F16"
     assert [spec.name for spec in checkpoint.plan()[2].tensors] == ["final_norm", "head"]
+
+
+@pytest.mark.parametrize(("number", "pooling"), [(1, "mean"), (3, "last")])
+def test_how_a_text_becomes_a_vector(tmp_path: Path, number: int, pooling: str):
+    file = small_gguf()
+    file.metadata["llama.pooling_type"] = ("u32", number)
+    assert load(file, tmp_path / "m.gguf").config.pooling == pooling
+
+
+@pytest.mark.parametrize("number", [2, 4, 5])
+def test_other_ways_of_pooling_are_refused(tmp_path: Path, number: int):
+    file = small_gguf()
+    file.metadata["llama.pooling_type"] = ("u32", number)
+    with pytest.raises(UnsupportedError, match="pooling_type"):
+        load(file, tmp_path / "m.gguf")
+
+
+def test_the_end_of_a_text_that_becomes_a_vector(tmp_path: Path):
+    file = small_gguf()
+    file.metadata["llama.pooling_type"] = ("u32", 3)
+    file.metadata["tokenizer.ggml.add_eos_token"] = ("bool", 1)
+    text = load(file, tmp_path / "m.gguf").text
+    _, end = file.metadata["tokenizer.ggml.eos_token_id"]
+    assert text.config.embedding_end_id == end

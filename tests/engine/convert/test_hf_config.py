@@ -243,3 +243,22 @@ def test_json_is_strict(data: bytes):
     with pytest.raises(ConversionError) as caught:
         parse_json(data, "config.json")
     assert "\n" not in str(caught.value)
+
+
+def pooled(**modes: bool) -> ModelConfig:
+    settings = Settings({f"pooling_mode_{name}": on for name, on in modes.items()}, "pooling")
+    return read_config(Settings(parse_json(json.dumps(BASE).encode(), "c"), "c"), settings)
+
+
+def test_how_a_text_becomes_a_vector():
+    assert read().pooling is None
+    assert pooled(mean_tokens=True, cls_token=False).pooling == "mean"
+    assert pooled(lasttoken=True, mean_tokens=False).pooling == "last"
+
+
+@pytest.mark.parametrize(
+    "modes", [{}, {"cls_token": True}, {"mean_tokens": True, "lasttoken": True}]
+)
+def test_other_ways_of_pooling_are_refused(modes: dict[str, bool]):
+    with pytest.raises(UnsupportedError, match="1_Pooling"):
+        pooled(**modes)
