@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
@@ -15,7 +16,7 @@ from engine.config import ModelConfig, TokenizerConfig
 from engine.errors import ConfigError, TemplateError, UnsupportedError
 from engine.memory.buffers import return_freed_memory
 from engine.memory.full import FullWeights
-from engine.text.template import ChatTemplate
+from engine.text.template import ChatTemplate, Json
 from engine.text.tokenizer import Tokenizer
 from engine.vqf import VqfFile, open_vqf
 from engine.vqf.format import Form
@@ -23,6 +24,7 @@ from engine.vqf.unlock import Unlock
 
 if TYPE_CHECKING:
     from engine.forward import Engine
+    from engine.grammar.compile import GrammarCompiler
 
 DEFAULT_MAX_ROWS: Final = 512
 
@@ -108,6 +110,12 @@ class Model:
             self.tokenizer_config: TokenizerConfig = file.manifest.tokenizer
             self.model_digest = file.model_digest
             self.signatures = file.signatures
+            self.kinds = frozenset(
+                tensor.kind
+                for extent in file.manifest.extents
+                for tensor in extent.tensors
+                if len(tensor.shape) > 1
+            )
             self.tokenizer_root = file.extent("tokenizer").root
             self.template_root: bytes | None = None
             with ThreadPoolExecutor(max_workers=1) as background:
@@ -131,6 +139,7 @@ class Model:
                 f"but the embedding only {self.config.vocab_size} rows"
             )
         self.resident_bytes = weights.resident_bytes
+        self.locked_bytes = weights.lock()
         self.engine: Engine = Engine(
             weights,
             num_threads=threads,
@@ -154,12 +163,36 @@ class Model:
         """End the engine's threads."""
         self.engine.close()
 
-    def chat_ids(self, messages: Sequence[dict[str, str]], *, now_unix_s: int) -> list[int]:
+    @cached_property
+    def grammars(self) -> GrammarCompiler:
+        """The compiler of grammars for this model's vocabulary.
+
+        Raises:
+            ConfigError: the model has no id that ends an answer.
+        """
+        from engine.grammar.compile import GrammarCompiler  # noqa: PLC0415
+
+        eos_ids = self.tokenizer_config.eos_ids
+        return GrammarCompiler(self.tokenizer, self.config.vocab_size, eos_ids)
+
+    def chat_ids(
+        self,
+        messages: Sequence[Mapping[str, Json]],
+        *,
+        now_unix_s: int,
+        tools: Sequence[Json] | None = None,
+    ) -> list[int]:
         """Return the prompt ids of a conversation.
+
+        Args:
+            messages: as the template wants them.
+            now_unix_s: the only clock that the template sees.
+            tools: descriptions of functions, for a template that uses them.
 
         Raises:
             TemplateError: the model has no chat template, or it refuses the messages.
         """
         if self.template is None:
             raise TemplateError("the model has no chat template; give it a raw prompt")
-        return self.tokenizer.encode_prompt(self.template.render(messages, now_unix_s=now_unix_s))
+        prompt = self.template.render(messages, now_unix_s=now_unix_s, tools=tools)
+        return self.tokenizer.encode_prompt(prompt)

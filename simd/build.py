@@ -9,7 +9,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from simd import target  # noqa: F401  (sets numba's target: must come before numba)
+from simd import target  # sets numba's target: must come before numba
 
 # isort: split
 from llvmlite import ir
@@ -62,7 +62,7 @@ class Compiled:
     def compiled(self) -> Any:
         """The numba C function; compiles on first use."""
         if self._compiled is None:
-            self._compiled = cfunc(signature(self.arity), cache=True)(self.function)
+            self._compiled = cfunc(signature(self.arity), cache=target.CACHED)(self.function)
         return self._compiled
 
     @property

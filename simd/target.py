@@ -10,6 +10,13 @@ The setting `WINDHOVER_KERNEL_PATH` forces a path. `avx512-emulated` runs the ti
 path with its dot-product
 instruction spelled out in plain vector operations, on any CPU: how that path is tested where it
 cannot be executed.
+
+`WINDHOVER_KERNEL_CACHE` is the folder of numba's cache, `WINDHOVER_KERNEL_CACHE_USE` says what may
+be done with it. The files hold pickles: who can write them runs code in this process.
+
+    write   what is there is loaded, what is not is compiled and kept (the default)
+    read    what is there is loaded, and nothing is compiled (`simd.locator`, `simd.compilation`)
+    none    nothing is read or kept; everything is compiled
 """
 
 from __future__ import annotations
@@ -22,10 +29,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from simd.errors import ConfigError, UnsupportedCpuError
+from simd.settings import CACHE_SETTING, PATH_SETTING, USE_SETTING, USES
 
 PATHS = ("avx512", "avx2", "portable", "avx512-emulated")
-PATH_SETTING = "WINDHOVER_KERNEL_PATH"
-CACHE_SETTING = "WINDHOVER_KERNEL_CACHE"
 
 # Found by where they lie, for this package imports nothing that is written in its language.
 _SOURCE_FOLDERS = ("simd", "crypto/kernels", "engine/kernels", "engine/sampling")
@@ -109,7 +115,20 @@ def kernel_sources_digest() -> str:
     return digest.hexdigest()[:16]
 
 
-def _cache_folder(target: Target) -> Path:
+def cache_use() -> str:
+    """Return what may be done with the cache, one of `USES`.
+
+    Raises:
+        ConfigError: the setting is another word.
+    """
+    use = os.environ.get(USE_SETTING) or "write"
+    if use not in USES:
+        raise ConfigError(f"{USE_SETTING} is {use!r}, not one of {', '.join(USES)}")
+    return use
+
+
+def cache_folder(target: Target) -> Path:
+    """Return the folder of the cache for a target and these sources."""
     base = os.environ.get(CACHE_SETTING)
     if base is None:
         cache_home = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
@@ -121,19 +140,24 @@ def configure() -> Target:
     """Set numba's target and cache folder in the environment and return the target.
 
     Raises:
-        ConfigError: numba was imported before with another target.
+        ConfigError: numba was imported before with another target, or a setting is no such word.
         UnsupportedCpuError: as of `choose`.
     """
     target = choose(platform.machine(), cpu_flags(), os.environ.get(PATH_SETTING) or None)
+    reads = cache_use() == "read"
     wanted = {
         "NUMBA_CPU_NAME": target.cpu_name,
         "NUMBA_CPU_FEATURES": target.cpu_features,
-        "NUMBA_CACHE_DIR": str(_cache_folder(target)),
+        "NUMBA_CACHE_DIR": str(cache_folder(target)),
+        "NUMBA_CACHE_LOCATOR_CLASSES": "simd.locator.PreparedLocator" if reads else "",
     }
-    if "numba" in sys.modules and any(os.environ.get(k) != v for k, v in wanted.items()):
+    if "numba" in sys.modules and any(os.environ.get(k, "") != v for k, v in wanted.items()):
         raise ConfigError("numba was imported before simd.target could set its target")
     os.environ.update(wanted)
     return target
 
 
 TARGET = configure()
+
+CACHED = cache_use() != "none"
+"""Whether kernels are looked for in the cache."""

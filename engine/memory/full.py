@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.memory.buffers import address_of, aligned_bytes
+from engine.memory.lock import lock_pages
 from engine.memory.weights import PlacedTensor
 from engine.vqf import Extent, VqfFile, panels
 
@@ -67,6 +68,10 @@ class FullWeights:
     def resident_bytes(self) -> int:
         """Bytes of weights in private memory."""
         return sum(m.nbytes for m in self._memory)
+
+    def lock(self) -> int:
+        """Keep them out of swap where the limit allows; return how many bytes are (DESIGN 6)."""
+        return lock_pages(self._memory)
 
     def _place(self, memory: NDArray[np.uint8], extent: Extent, *, as_floats: bool) -> None:
         if as_floats:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, ParamSpec, TypeVar, cast
 
-from simd import target  # noqa: F401  (sets numba's target: must come before numba)
+from simd import target  # sets numba's target: must come before numba
 
 # isort: split
 from numba import njit, types
@@ -20,7 +20,8 @@ _OPTIONS: Final[dict[str, Any]] = {"nogil": True, "error_model": "numpy"}
 def compiled(signature: Any) -> Callable[[Callable[P, R]], Callable[P, R]]:  # noqa: ANN401
     """Compile an entry point for one signature, at import, or load it from the cache."""
     return cast(
-        "Callable[[Callable[P, R]], Callable[P, R]]", njit(signature, cache=True, **_OPTIONS)
+        "Callable[[Callable[P, R]], Callable[P, R]]",
+        njit(signature, cache=target.CACHED, **_OPTIONS),
     )
 
 
