@@ -7,10 +7,11 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final
 
+from appliance.api.parse import parse_request
+from appliance.api.parsed import Parsed
+from appliance.api.request_error import RequestError
 from appliance.audit.findings import FailedError, OpenError
 from appliance.bundle import Bundle, decode_bundle
-from appliance.json_body import RequestError
-from appliance.requests import Parsed, parse_request
 from crypto.admission import decode_admission
 from crypto.commitment import NAMES, commitment
 from crypto.cose import Sign1, decode_sign1
@@ -77,7 +78,7 @@ class Claimed:
         path, _, body = self.text("request").partition(b"\x00")
         try:
             return parse_request(path.decode("ascii"), body)
-        except (RequestError, ConfigError, UnicodeDecodeError):
+        except (RequestError, UnicodeDecodeError):
             # No appliance answers it, so the answer cannot follow from it.
             raise FailedError("request-refused") from None
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from appliance.audit.claimed import Claimed
 from appliance.audit.findings import A5, FailedError, Findings, OpenError
+from appliance.audit.grammars import GrammarSource, answered_of
 from appliance.audit.text_steps import first_difference
 from engine.audit.replay import Replayed, replay
 from engine.errors import ConfigError, NonFiniteError, SamplingError
@@ -22,17 +23,26 @@ def check_replay(
     findings: Findings,
     claimed: Claimed,
     engine: Engine,
+    source: GrammarSource,
     *,
     progress: Callable[[int, int], None] | None = None,
 ) -> None:
-    """Make one prefill over the committed ids and compare every choice and the trace root."""
+    """Make one prefill over the committed ids and compare every choice and the trace root.
+
+    Args:
+        findings: steps are added to it.
+        claimed: the bundle.
+        engine: of its model.
+        source: compiles the grammar that the answer had to follow, if any.
+        progress: called with (positions done, positions in all).
+    """
     replayed: Replayed | None = None
 
     def check_choices() -> None:
         nonlocal replayed
         if claimed.statement.output_tokens == 0:
             return
-        answered = claimed.answered
+        answered = answered_of(claimed, source)
         if not answered.prompt_ids:
             raise FailedError("counts")
         vocab_size = engine.config.vocab_size

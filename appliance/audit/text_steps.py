@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import Protocol
 
+from appliance.api.answered import TOOL_CALLS, Parts, finish_reason, parts_of
+from appliance.api.prompt import PromptSource, prompt_ids
 from appliance.audit.claimed import Claimed
 from appliance.audit.findings import TEXT, FailedError, Findings, OpenError
-from appliance.requests import prompt_ids
+from appliance.audit.grammars import GrammarSource, grammar_of
 from crypto.errors import FormatError
-from crypto.transcript import Kind, answer_entries, build, decode_transcript
-from engine.audit.text import LENGTH, STOP, AnswerText, answer_text
+from crypto.transcript import Entry, Kind, Transcript, answer_entries, build, decode_transcript
+from engine.audit.text import LENGTH, STOP, answer_text
 from engine.config import ModelConfig, TokenizerConfig
-from engine.errors import TemplateError
-
-if TYPE_CHECKING:
-    from engine.model import Model
-    from engine.text.tokenizer import Tokenizer
+from engine.errors import SamplingError, TemplateError
 
 ANSWERED = "answered"
-_ENDS = (STOP, LENGTH)
+_ENDS = (STOP, LENGTH, TOOL_CALLS)
 
 
 class Identity(Protocol):
@@ -46,15 +44,10 @@ class Identity(Protocol):
         ...
 
 
-class TextSource(Protocol):
+class TextSource(PromptSource, GrammarSource, Protocol):
     """What makes ids of a request and a text of ids: a model, or its two text extents."""
 
-    tokenizer: Tokenizer
     tokenizer_config: TokenizerConfig
-
-    def chat_ids(self, messages: Sequence[dict[str, str]], *, now_unix_s: int) -> list[int]:
-        """Return the prompt ids of a conversation."""
-        ...
 
 
 def check_model(findings: Findings, claimed: Claimed, model: Identity) -> None:
@@ -104,9 +97,10 @@ def check_text(findings: Findings, claimed: Claimed, source: TextSource) -> None
 
 def _check_request(claimed: Claimed) -> None:
     statement, request = claimed.statement, claimed.request
-    if request.parameters(claimed.max_tokens) != dict(statement.parameters):
+    max_tokens = None if request.inputs else claimed.max_tokens
+    if request.parameters(max_tokens or 0) != dict(statement.parameters):
         raise FailedError("parameters")
-    if request.max_tokens not in (None, claimed.max_tokens):
+    if request.max_tokens not in (None, max_tokens):
         raise FailedError("parameters")
     is_from_request = statement.seed_source == "request"
     if is_from_request != (request.seed is not None):
@@ -118,10 +112,7 @@ def _check_request(claimed: Claimed) -> None:
 def _check_prompt_ids(claimed: Claimed, source: TextSource) -> None:
     found = claimed.prompt_ids
     try:
-        # A model has more than what this function uses of it.
-        wanted = prompt_ids(
-            cast("Model", source), claimed.request, now_unix_s=claimed.admitted_ms // 1000
-        )
+        wanted = prompt_ids(source, claimed.request, now_unix_s=claimed.admitted_ms // 1000)
     except TemplateError:
         raise FailedError("request-refused") from None
     position = first_difference(found, wanted)
@@ -130,41 +121,79 @@ def _check_prompt_ids(claimed: Claimed, source: TextSource) -> None:
 
 
 def _check_answer(claimed: Claimed, source: TextSource) -> None:
-    statement = claimed.statement
+    statement, request = claimed.statement, claimed.request
+    if request.inputs:
+        _check_embeddings(claimed)
+        return
     prompt_tokens = statement.prompt_tokens
-    answer = answer_text(
-        source.tokenizer,
-        claimed.output_ids,
-        eos_ids=source.tokenizer_config.eos_ids,
-        stops=claimed.request.stops,
-        max_tokens=claimed.max_tokens,
-    )
+    try:
+        answer = answer_text(
+            source.tokenizer,
+            claimed.output_ids,
+            eos_ids=source.tokenizer_config.eos_ids,
+            stops=request.stops,
+            max_tokens=claimed.max_tokens,
+            grammar=grammar_of(claimed, source),
+        )
+    except SamplingError:
+        raise FailedError("choice") from None
     if answer.length != statement.output_tokens:
         raise FailedError("ids-after-the-end", prompt_tokens + answer.length)
+    parts = parts_of(answer.text, request.grammar)
+    reason = answer.finish_reason and finish_reason(answer.finish_reason, parts)
     is_over = statement.outcome == ANSWERED or statement.finish_reason in _ENDS
-    if is_over and answer.finish_reason != statement.finish_reason:
+    if is_over and reason != statement.finish_reason:
         raise FailedError("finish-reason", prompt_tokens + answer.length - 1)
-    _check_transcript(claimed, answer)
+    _check_transcript(claimed, parts)
 
 
-def _check_transcript(claimed: Claimed, answer: AnswerText) -> None:
-    """Compare what was handed out: all of the text, or the beginning of an answer cut short."""
+def _check_transcript(claimed: Claimed, parts: Parts) -> None:
+    """Compare what was handed out: all of the answer, or the beginning of one cut short."""
     statement = claimed.statement
-    found = claimed.text("transcript")
+    entries = answer_entries(
+        content=parts.content, tool_calls=parts.calls, finish_reason=statement.finish_reason
+    )
+    wanted = build([entries])
     if statement.outcome == ANSWERED:
-        entries = answer_entries(content=answer.text, finish_reason=statement.finish_reason)
-        if found != build([entries]).encode():
+        if claimed.text("transcript") != wanted.encode():
             raise FailedError("transcript")
         return
+    said = _without_finish(_transcript(claimed))
+    whole = _without_finish(wanted)
+    if len(said) > len(whole) or said[:-1] != whole[: len(said[:-1])]:
+        raise FailedError("transcript")
+    if said and not _begins(said[-1], whole[len(said) - 1]):
+        raise FailedError("transcript")
+
+
+def _begins(said: Entry, whole: Entry) -> bool:
+    """Return whether an entry is the beginning of another; a name is told as a whole."""
+    if said.kind is Kind.TOOL_NAME:
+        return said == whole
+    return said.place == whole.place and whole.data.startswith(said.data)
+
+
+def _check_embeddings(claimed: Claimed) -> None:
+    """Refuse vectors that are not one for each input; their numbers cannot be checked here."""
+    statement = claimed.statement
+    said = _without_finish(_transcript(claimed))
+    if any(entry.kind is not Kind.EMBEDDING for entry in said):
+        raise FailedError("transcript")
+    choices = [entry.choice for entry in said]
+    if statement.outcome == ANSWERED and choices != list(range(len(claimed.request.inputs))):
+        raise FailedError("transcript")
+    raise OpenError("nothing-to-audit")
+
+
+def _transcript(claimed: Claimed) -> Transcript:
     try:
-        transcript = decode_transcript(found)
+        return decode_transcript(claimed.text("transcript"))
     except FormatError:
         raise FailedError("transcript") from None
-    said = [entry for entry in transcript.entries if entry.kind is not Kind.FINISH]
-    if any(entry.kind is not Kind.CONTENT or entry.choice for entry in said):
-        raise FailedError("transcript")
-    if not answer.text.encode("utf-8").startswith(b"".join(entry.data for entry in said)):
-        raise FailedError("transcript")
+
+
+def _without_finish(transcript: Transcript) -> list[Entry]:
+    return [entry for entry in transcript.entries if entry.kind is not Kind.FINISH]
 
 
 def first_difference(found: Sequence[int], wanted: Sequence[int]) -> int | None:

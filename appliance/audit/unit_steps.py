@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from appliance.audit.challenge import Challenge
 from appliance.audit.claimed import Claimed
 from appliance.audit.findings import A4, FailedError, Findings, OpenError
+from appliance.audit.grammars import FileGrammars, answered_of
 from appliance.audit.make_opening import distinct
 from appliance.audit.opening import OpenedUnit, Opening, decode_opening
 from crypto.errors import FormatError
@@ -192,7 +193,7 @@ class _Units:
         group = self._groups.get(self._head, [])
         if not group:
             return
-        answered = self._claimed.answered
+        answered = answered_of(self._claimed, FileGrammars(self._reader.file))
         positions = [opened.unit.position for opened in group]
         states = np.stack([opened.state for opened in group])
         try:

@@ -7,9 +7,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from appliance.api.answered import finish_reason, parts_of
+from appliance.api.parse import parse_request
+from appliance.api.parsed import Message
+from appliance.api.prompt import prompt_ids
+from appliance.api.write import write_request
 from appliance.attestation import Answer, Attestor, Order
 from appliance.bundle import Bundle
-from appliance.requests import parse_request, prompt_ids, write_request
 from crypto.transcript import answer_entries, build
 from engine.generate import Generation, generate
 from engine.model import Model
@@ -56,15 +60,18 @@ def attested(
     """Let a model answer, and return bundle and answer."""
     lie = lie or Lie()
     settings = {"max_tokens": MAX_TOKENS, "seed": 11, "temperature": "0.9"} | options
+    max_tokens = int(settings["max_tokens"])
     path, body = write_request(model="tiny", messages=QUESTION, options=settings)
     parsed = parse_request(path, body)
-    asked = parsed if lie.messages is None else replace(parsed, messages=tuple(lie.messages))
+    asked = parsed
+    if lie.messages is not None:
+        asked = replace(parsed, messages=tuple(Message(**message) for message in lie.messages))
     now_ms = attestor.now_ms()
     order = Order(
         path=path,
         body=body,
         prompt_ids=prompt_ids(model, asked, now_unix_s=now_ms // 1000),
-        parameters=parsed.parameters(MAX_TOKENS),
+        parameters=parsed.parameters(max_tokens),
         admitted_ms=now_ms,
         seed=parsed.seed,
         nonce=nonce,
@@ -73,16 +80,19 @@ def attested(
     seed = admitted.seed if lie.seed is None else lie.seed
     request = Request(
         order.prompt_ids,
-        MAX_TOKENS,
+        max_tokens,
         replace(parsed.sampling, seed=seed),
         model.tokenizer_config.eos_ids,
+        grammar=None if parsed.grammar is None else model.grammars.compile(parsed.grammar),
     )
     generation = generate(lie.model or model, request, stops=parsed.stops)
-    reason = generation.finish_reason.value
+    parts = parts_of(generation.text, parsed.grammar)
+    reason = finish_reason(generation.finish_reason.value, parts)
+    entries = answer_entries(content=parts.content, tool_calls=parts.calls, finish_reason=reason)
     answer = Answer(
         outcome="answered",
         finish_reason=reason,
-        transcript=build([answer_entries(content=generation.text, finish_reason=reason)]),
+        transcript=build([entries]),
         output_ids=generation.token_ids,
         trace_root=generation.trace_root,
     )

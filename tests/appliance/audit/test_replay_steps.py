@@ -27,7 +27,7 @@ def audit(bundle: Bundle, model: Model) -> Findings:
     claimed = read_claimed(bundle.encode())
     check_model(findings, claimed, model)
     check_text(findings, claimed, model)
-    check_replay(findings, claimed, model.engine)
+    check_replay(findings, claimed, model.engine, model)
     return findings
 
 

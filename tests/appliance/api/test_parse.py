@@ -8,15 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from appliance.json_body import MAX_BODY_BYTES, MAX_DEPTH, MAX_VALUES
-from appliance.requests import (
-    CHAT_PATH,
-    COMPLETIONS_PATH,
-    RequestError,
-    parse_request,
-    prompt_ids,
-    write_request,
-)
+from appliance.api.json_body import MAX_BODY_BYTES, MAX_DEPTH, MAX_VALUES
+from appliance.api.parse import parse_request
+from appliance.api.parsed import CHAT_PATH, COMPLETIONS_PATH, EMBEDDINGS_PATH, Message
+from appliance.api.prompt import prompt_ids
+from appliance.api.request_error import RequestError
+from appliance.api.write import write_request
 from engine.errors import ConfigError
 from engine.sampling.parameters import SamplingParameters
 
@@ -52,7 +49,7 @@ def test_what_is_left_out_has_the_interface_s_defaults():
     assert completion().prompt == "p"
     assert completion().messages == ()
     assert chat().prompt is None
-    assert chat().messages == ({"role": "user", "content": "p"},)
+    assert chat().messages == (Message(role="user", content="p"),)
 
 
 def test_every_field_arrives():
@@ -110,7 +107,6 @@ def test_decimals_do_not_pass_through_a_float():
     ("more", "param"),
     [
         (',"tools":[]', "tools"),
-        (',"user":"me"', "user"),
         (',"Temperature":1', "Temperature"),
         (',"max_completion_tokens":1', "max_completion_tokens"),
         (',"messages":[]', "messages"),
@@ -171,9 +167,12 @@ def test_a_parameter_outside_its_range_is_refused(more: str):
         ("{}", "messages"),
         ("null", "messages"),
         ('["hi"]', "messages[0]"),
-        ('[{"role":"user"}]', "messages[0]"),
-        ('[{"role":"user","content":"a","name":"b"}]', "messages[0]"),
-        ('[{"role":"user","content":"a"},{"role":"tool","content":"a"}]', "messages[1].role"),
+        ('[{"role":"user"}]', "messages[0].content"),
+        ('[{"role":"user","content":"a","name":"b"}]', "messages[0].name"),
+        (
+            '[{"role":"user","content":"a"},{"role":"tool","content":"a"}]',
+            "messages[1].tool_call_id",
+        ),
         ('[{"role":1,"content":"a"}]', "messages[0].role"),
         ('[{"role":"user","content":[]}]', "messages[0].content"),
         ('[{"role":"user","content":5}]', "messages[0].content"),
@@ -184,8 +183,9 @@ def test_wrong_messages_are_refused_by_place(messages: str, param: str):
     assert refusal(f'{{"model":"m","messages":{messages}}}', CHAT_PATH).param == param
 
 
-def test_two_lengths_contradict_each_other():
-    body = f'{CHAT},"max_tokens":1,"max_completion_tokens":1}}'
+def test_two_lengths_may_not_contradict_each_other():
+    assert chat(',"max_tokens":2,"max_completion_tokens":2').max_tokens == 2
+    body = f'{CHAT},"max_tokens":1,"max_completion_tokens":2}}'
     assert refusal(body, CHAT_PATH).param == "max_tokens"
 
 
@@ -233,6 +233,7 @@ def test_limits():
     wide = f'{HEAD},"stop":[{",".join(["1"] * (MAX_VALUES + 1))}]}}'
     assert "values" in str(refusal(wide))
     deep = f'{HEAD},"stop":{"[" * MAX_DEPTH}{"]" * MAX_DEPTH}}}'
+    assert refusal(deep.replace("[]", "")).param == "stop"
     assert "levels" in str(refusal(deep))
     assert "levels" in str(refusal("[" * 1_000))
     long = HEAD.encode() + b" " * MAX_BODY_BYTES + b"}"
@@ -248,7 +249,7 @@ def test_limits():
 
 def test_other_endpoints_are_none_of_ours():
     with pytest.raises(RequestError, match="no such endpoint"):
-        parse_request("/v1/embeddings", b"{}")
+        parse_request("/v1/audio/speech", b"{}")
 
 
 def test_what_the_client_named_is_shown_harmlessly():
@@ -279,7 +280,7 @@ def test_what_is_written_is_read(messages, seed, temperature, stops):
         },
     )
     parsed = parse_request(path, body)
-    assert [(m["role"], m["content"]) for m in parsed.messages] == messages
+    assert [(message.role, message.content) for message in parsed.messages] == messages
     assert parsed.seed == seed
     assert parsed.sampling.temperature_millionths == temperature
     assert list(parsed.stops) == stops
@@ -291,7 +292,7 @@ def test_what_is_written_is_read(messages, seed, temperature, stops):
     st.binary(max_size=60) | st.text(max_size=60).map(lambda text: text.encode("utf-8", "replace"))
 )
 def test_any_bytes_are_read_or_refused(body):
-    for path in (CHAT_PATH, COMPLETIONS_PATH):
+    for path in (CHAT_PATH, COMPLETIONS_PATH, EMBEDDINGS_PATH):
         with pytest.raises(ConfigError):
             parse_request(path, body)
 

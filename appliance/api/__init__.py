@@ -1,0 +1,1 @@
+"""The interface as bytes: requests read and answers written, without any network."""
