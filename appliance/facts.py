@@ -61,12 +61,21 @@ class Facts:
     revocations: bytes | None
 
 
-def facts_of(model: Model, *, revocations: bytes | None = None) -> Facts:
+def facts_of(
+    model: Model,
+    *,
+    revocations: bytes | None = None,
+    write_xor_execute: str = "open",
+    dev: bool = False,
+) -> Facts:
     """Return what is to be said of a loaded model.
 
     Args:
         model: the model.
         revocations: the list in force as a signed object, which bundles carry on.
+        write_xor_execute: `locked` where the process was, and it was tried; a process that compiles
+            is `open`.
+        dev: whether the appliance runs in mode `dev`, whoever vouches for the weights.
     """
     from simd.target import TARGET  # noqa: PLC0415  (takes llvmlite)
 
@@ -79,11 +88,11 @@ def facts_of(model: Model, *, revocations: bytes | None = None) -> Facts:
         release=None if release is None else release.release,
         release_payload=None if verdict is None else verdict.payload_digest,
         load_verdict="unsigned" if release is None else "signed",
-        mode=model.admission.mode,
+        mode="dev" if dev else model.admission.mode,
         numerics=NUMERICS,
         kernel_path=TARGET.path,
         residency=RESIDENCY,
-        write_xor_execute="open",  # kernels are compiled in this process
+        write_xor_execute=write_xor_execute,
         tokenizer_root=model.tokenizer_root,
         template_root=model.template_root,
         num_layers=model.config.num_layers,

@@ -1,7 +1,8 @@
 """What software this process runs: one digest over every file that it can have been made from.
 
 The list has the packages of the application, the environment's packages, the interpreter with its
-standard library, and libcrypto; bytecode included, because it is what runs. Whoever has the same
+standard library, libcrypto, and the prepared kernels where they are used; bytecode included,
+because it is what runs. Whoever has the same
 files gets the same digest, wherever they lie. It is what the appliance says about itself: a changed
 program can say anything.
 
@@ -27,6 +28,7 @@ from crypto import libcrypto
 from crypto.errors import UnavailableError
 from crypto.labels import SOFTWARE_LIST
 from crypto.sm3 import Sm3
+from simd.settings import CACHE_SETTING, USE_SETTING
 
 PACKAGES: Final = ("appliance", "crypto", "engine", "simd", "verifier")
 """The top-level packages of the application."""
@@ -114,6 +116,8 @@ def places() -> Iterator[Place]:
     yield from tree("python/lib", Path(sysconfig.get_path("stdlib")).resolve(), skip=_OF_OTHERS)
     library = libcrypto.load().path.resolve()
     yield Place(f"lib/{library.name}", library)
+    if os.environ.get(USE_SETTING) == "read":
+        yield from tree("kernels", Path(os.environ[CACHE_SETTING]))
 
 
 def describe(place: Place) -> SoftwareFile:

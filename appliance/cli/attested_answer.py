@@ -8,6 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from appliance.api.parse import parse_request
+from appliance.api.prompt import prompt_ids
+from appliance.api.write import write_request
 from appliance.attestation import Admitted, Answer, Attestor, Order
 from appliance.cli.attest import Attestation
 from appliance.cli.inputs import read_public
@@ -17,7 +20,6 @@ from appliance.facts import facts_of
 from appliance.log.anchor import FileAnchor
 from appliance.log.files import LogFiles
 from appliance.log.log import Log
-from appliance.requests import parse_request, prompt_ids, write_request
 from appliance.software import begin_software_digest
 from crypto.atomic import AtomicFile
 from crypto.checkpoint import decode_checkpoint

@@ -43,10 +43,15 @@ COMMANDS: dict[str, Entry] = {
     "inspect": Entry("appliance.cli.inspect", "Say what a VQF file is; needs no keys."),
     "check": Entry("appliance.cli.check", "Verify every byte of a VQF file, and judge it."),
     "generate": Entry("appliance.cli.generate", "Let a model answer one prompt."),
+    "compile-cache": Entry(
+        "appliance.cli.compile_cache", "Compile the kernels for a service that only reads them."
+    ),
+    "serve": Entry("appliance.cli.serve", "Answer requests in OpenAI's shapes, with attestations."),
     "audit": Entry("appliance.cli.audit", "Compute an attested answer again, or parts of it."),
     "open": Entry("appliance.cli.open", "Give an auditor the states that he asks for."),
     "log": Entry("appliance.cli.log", "Read, prove, check, export and begin a log."),
     "bundle": Entry("appliance.cli.bundle", "Hand on the bundle of an answer in part."),
+    "apikey": Entry("appliance.cli.apikey", "Make, list and withdraw keys for the service."),
     "publish-verifier": Entry(
         "appliance.cli.publish_verifier", "Write and sign what an auditor verifies with."
     ),

@@ -8,10 +8,12 @@ from dataclasses import replace
 
 import pytest
 
+from appliance.api.parse import parse_request
+from appliance.api.prompt import prompt_ids
+from appliance.api.write import write_request
 from appliance.attestation import Answer, Attestor, Order
 from appliance.bundle import Bundle, decode_bundle
 from appliance.log.errors import LogUnavailableError
-from appliance.requests import parse_request, prompt_ids, write_request
 from appliance.selfcheck import SelfCheck
 from crypto.admission import decode_admission
 from crypto.commitment import NAMES, commitment, seed_of_nonce

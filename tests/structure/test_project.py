@@ -37,7 +37,8 @@ def imported_from_outside() -> set[str]:
     for path in package_modules().values():
         found |= {name.partition(".")[0] for name in imports(tree(path))}
     for_type_checkers = {"_typeshed"}
-    return found - sys.stdlib_module_names - for_type_checkers - set(PACKAGES)
+    outside = found - sys.stdlib_module_names - for_type_checkers - set(PACKAGES)
+    return {name.replace("_", "-") for name in outside}
 
 
 def test_every_import_is_declared() -> None:

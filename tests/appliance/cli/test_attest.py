@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
+from appliance.api.parse import parse_request
 from appliance.bundle import decode_bundle
 from appliance.cli import attested_answer
 from appliance.log.files import LogFiles
-from appliance.requests import parse_request
 from crypto.cose import decode_sign1
 from crypto.evidence import MAX_OBJECT_BYTES
 from crypto.keys import load_public_key

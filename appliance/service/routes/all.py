@@ -1,0 +1,33 @@
+"""Every route of the service."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from flask import Blueprint
+
+from appliance.service.routes import (
+    attestations,
+    chat,
+    health,
+    log,
+    metrics,
+    models,
+    openapi,
+    pages,
+    status,
+    well_known,
+)
+
+BLUEPRINTS: Final[tuple[Blueprint, ...]] = (
+    health.BLUEPRINT,
+    metrics.BLUEPRINT,
+    models.BLUEPRINT,
+    log.BLUEPRINT,
+    well_known.BLUEPRINT,
+    status.BLUEPRINT,
+    openapi.BLUEPRINT,
+    chat.BLUEPRINT,
+    attestations.BLUEPRINT,
+    pages.BLUEPRINT,
+)
