@@ -14,6 +14,7 @@ _BENCHMARKS = {
     ),
     "load": ("appliance.cli.bench_load", "Verifying and decrypting signed and sealed weights."),
     "log": ("appliance.cli.bench_log", "Appending to the log, signatures and syncs included."),
+    "serve": ("appliance.cli.bench_serve", "What a running service delivers over HTTP."),
     "quality": ("appliance.cli.bench_quality", "Perplexity, and distance from a reference."),
 }
 
