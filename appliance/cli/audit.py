@@ -217,9 +217,7 @@ class _Audit:
             check_model(self._findings, self._claimed, model)
             check_text(self._findings, self._claimed, model)
             with Progress("replaying", unit=_count("tokens")) as progress:
-                check_replay(
-                    self._findings, self._claimed, model.engine, model, progress=progress
-                )
+                check_replay(self._findings, self._claimed, model.engine, model, progress=progress)
         return begun_s
 
 
