@@ -13,7 +13,9 @@ export const PANELS = [
     ["rowModelDigest", "model.model_digest", "code"],
   ]],
   ["panelWork", [
-    ["rowOpen", "requests.open", "count"], ["rowMaxRunning", "requests.max_running", "count"],
+    ["rowOpen", "requests.open", "count"], ["rowRunning", "requests.running", "count"],
+    ["rowQueued", "requests.queued", "count"],
+    ["rowMaxRunning", "requests.max_running", "count"],
     ["rowMaxQueued", "requests.max_queued", "count"],
     ["rowGenerated", "rates.generated_tokens", "rate"], ["rowPrompt", "rates.prompt_tokens", "rate"],
     ["rowGeneratedAll", "requests.generated_tokens", "tokens"],

@@ -196,6 +196,8 @@ export const STRINGS = {
   rowContext: ["Context", "上下文长度"],
   rowModelDigest: ["Model digest", "模型摘要"],
   rowOpen: ["Requests open", "进行中的请求"],
+  rowRunning: ["Being answered", "正在回答"],
+  rowQueued: ["Waiting", "排队中"],
   rowMaxRunning: ["Answered at once, at most", "同时回答上限"],
   rowMaxQueued: ["Waiting, at most", "排队上限"],
   rowGenerated: ["Generating now", "当前生成速度"],

@@ -99,7 +99,10 @@ def _requests(service: Service) -> dict[str, Any]:
         name: int(registry.get_sample_value(f"windhover_{name}_total") or 0)
         for name in ("prompt_tokens", "generated_tokens", "cached_tokens", "disconnects")
     }
+    numbers = None if service.worker is None else service.worker.numbers
     return total | {
+        "running": None if numbers is None else numbers.running,
+        "queued": None if numbers is None else numbers.queued,
         "open": service.limits.num_running,
         "max_running": model.max_running,
         "max_queued": limits.max_queued,

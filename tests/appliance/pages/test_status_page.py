@@ -19,7 +19,7 @@ STATUS = {
     "log": {"state": "ready", "log_id": "cd" * 32, "size": 4321, "root": "ef" * 32,
             "time_ms": 1_764_460_890_000, "open_admissions": 1, "segments_away": 0},
     "keys": {"active": 3, "failure": None},
-    "requests": {"prompt_tokens": 1000, "generated_tokens": 2000, "cached_tokens": 10,
+    "requests": {"running": 1, "queued": 0, "prompt_tokens": 1000, "generated_tokens": 2000, "cached_tokens": 10,
                  "disconnects": 2, "open": 1, "max_running": 8, "max_queued": 24},
     "memory": {"resident_bytes": 3 << 30},
     "start": {"seconds": 12.34, "memory": {"locked": True}, "lost_admissions": 0},
