@@ -76,7 +76,7 @@ def prompt_ids(model: PromptSource, parsed: Parsed, *, now_unix_s: int) -> tuple
 
 def input_ids(model: PromptSource, parsed: Parsed) -> tuple[tuple[int, ...], ...]:
     """Return the ids of each text that is to be embedded (TemplateError as of the tokenizer)."""
-    return tuple(tuple(model.tokenizer.encode_raw(text)) for text in parsed.inputs)
+    return tuple(tuple(model.tokenizer.encode_embedding(text)) for text in parsed.inputs)
 
 
 def _described(tool: Tool) -> Json:

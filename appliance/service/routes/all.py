@@ -9,6 +9,7 @@ from flask import Blueprint
 from appliance.service.routes import (
     attestations,
     chat,
+    embeddings,
     health,
     log,
     metrics,
@@ -28,6 +29,7 @@ BLUEPRINTS: Final[tuple[Blueprint, ...]] = (
     status.BLUEPRINT,
     openapi.BLUEPRINT,
     chat.BLUEPRINT,
+    embeddings.BLUEPRINT,
     attestations.BLUEPRINT,
     pages.BLUEPRINT,
 )

@@ -260,3 +260,13 @@ def test_langchain_answers_streams_and_calls_tools(live: Live) -> None:
     assert [call["name"] for call in called.tool_calls] == ["switch"]
     structured = chat.with_structured_output(Lamp, method="json_schema")
     assert isinstance(structured.invoke("On or off?"), Lamp)
+
+
+def test_a_model_that_makes_no_vectors_says_so(client: openai.OpenAI) -> None:
+    with pytest.raises(openai.BadRequestError, match="no vectors") as caught:
+        client.embeddings.create(model="model", input="a text")
+    assert caught.value.code == "unsupported_parameter"
+    with pytest.raises(openai.NotFoundError):
+        client.embeddings.create(model="text-embedding-3-small", input="a text")
+    with pytest.raises(openai.BadRequestError, match="input"):
+        client.embeddings.create(model="model", input=[1, 2, 3])
