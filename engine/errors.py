@@ -80,3 +80,7 @@ class TemplateError(EngineError):
 
 class SamplingError(EngineError):
     """Sampling parameters contradict each other or exclude every token."""
+
+
+class WrongAnswerError(EngineError):
+    """The kernels of this machine compute something else than the definition of profile `wh1`."""

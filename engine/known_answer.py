@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.config import ModelConfig
-from engine.errors import EngineError
+from engine.errors import WrongAnswerError
 from engine.memory.buffers import address_of, aligned_bytes
 from engine.memory.weights import PlacedTensor
 from engine.reference.weights import FLOAT_KINDS, Weight
@@ -72,10 +72,6 @@ class KnownAnswer(NamedTuple):
 
     trace_roots: tuple[str, ...]
     output_ids: tuple[tuple[int, ...], ...]
-
-
-class WrongAnswerError(EngineError):
-    """The kernels compute something else than the definition of profile `wh1`."""
 
 
 def config_of(architecture: str) -> ModelConfig:

@@ -9,7 +9,7 @@ exit 2      usage, or an input that cannot be read or served: usage errors, OSEr
             package that is not installed
 exit 3      incomplete, neither good nor bad: WeightsUncheckedError, CancelledError,
             UnavailableError, a full disk or a limit on file sizes, too little memory
-exit 70     a defect: SelfTestError, and every other exception
+exit 70     a defect: SelfTestError, WrongAnswerError, and every other exception
 exit 130    interrupted from the keyboard
 exit 141    whoever read the output went away
 
@@ -60,6 +60,7 @@ EXITS: dict[type[Exception], int] = {
     simd_errors.ConfigError: EXIT_USAGE,
     simd_errors.UnsupportedCpuError: EXIT_USAGE,
     engine_errors.WeightsUncheckedError: EXIT_INCOMPLETE,
+    engine_errors.WrongAnswerError: EXIT_DEFECT,
     engine_errors.CancelledError: EXIT_INCOMPLETE,
 }
 

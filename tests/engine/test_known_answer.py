@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from engine import known_answer
-from engine.known_answer import REQUESTS, KnownAnswer, WrongAnswerError
+from engine.errors import WrongAnswerError
+from engine.known_answer import REQUESTS, KnownAnswer
 from engine.reference.decoder import ReferenceModel
 from tests.engine.support import Definition
 

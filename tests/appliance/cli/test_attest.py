@@ -98,7 +98,8 @@ def test_an_answer_in_production_passes_every_step(appliance: Appliance):
     bundle = decode_bundle(appliance.bundle.read_bytes())
     path, body = bundle.texts["request"].split(b"\0", 1)
     parsed = parse_request(path.decode(), body)
-    assert parsed.messages == ({"role": "user", "content": "hi"},)
+    (message,) = parsed.messages
+    assert (message.role, message.content) == ("user", "hi")
     assert parsed.sampling.temperature_millionths == 700_000
     statement = appliance.statement()
     assert (statement.line, statement.release, statement.mode) == ("tiny", 3, "production")

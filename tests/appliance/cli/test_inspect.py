@@ -42,7 +42,13 @@ def test_a_script_reads_one_object(weights: Path, capsys: pytest.CaptureFixture[
     assert value["size_bytes"] == weights.stat().st_size
     assert value["contents_checked"] is False
     assert value["config"]["hidden_size"] == 32
-    assert value["tokenizer"] == {"bos_id": None, "eos_ids": [2], "add_bos": False}
+    assert value["config"]["pooling"] is None
+    assert value["tokenizer"] == {
+        "bos_id": None,
+        "eos_ids": [2],
+        "add_bos": False,
+        "embedding_end_id": None,
+    }
     assert value["kinds"].keys() == {"F32"}
     layer = 2 * (32 * 32 + 32 * 16) + 3 * 64 * 32 + 2 * 32
     assert value["num_parameters"] == 20 * 32 + 2 * layer + 32

@@ -1,30 +1,10 @@
-"""A real Chromium, and a small service for it to talk to."""
+"""A small service for the browser to talk to."""
 
 from __future__ import annotations
-
-import os
-import shutil
 
 import pytest
 
 from tests.appliance.pages.appliance_double import KEY, Double, Script
-
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-
-
-@pytest.fixture(scope="session")
-def browser():
-    playwright = pytest.importorskip(
-        "playwright.sync_api", reason="the pages in a browser need Playwright for Python"
-    )
-    if CHROMIUM is None:
-        pytest.skip("the pages in a browser need Debian's chromium: none here")
-    # the sandbox of Chromium refuses to run as root; the pages here are our own
-    arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
-    with playwright.sync_playwright() as started:
-        found = started.chromium.launch(executable_path=CHROMIUM, args=arguments)
-        yield found
-        found.close()
 
 
 @pytest.fixture(scope="session")

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from appliance.service.app import create_app
 from appliance.service.connect import connect
 from appliance.service.routes import pages
 from appliance.service.routes.all import BLUEPRINTS
+from engine.scheduler import Scheduler
 from tests.appliance.pages.conftest import Visit
 from tests.appliance.service.shell import CONFIGURATION, Shell
 
@@ -62,7 +65,15 @@ def test_an_answer_is_asked_for_attested_and_verified(visit):
     assert turn.locator(".tampered .latin").text_content(timeout=20_000) == "FAIL"
 
 
-def test_a_stopped_answer_is_stated_as_disconnected(visit):
+def test_a_stopped_answer_is_stated_as_disconnected(visit, monkeypatch):
+    at_once = Scheduler.step
+
+    def slowly(scheduler):
+        # the tiny model is done before a person can stop it
+        time.sleep(0.02)
+        return at_once(scheduler)
+
+    monkeypatch.setattr(Scheduler, "step", slowly)
     seen = visit()
     seen.page.wait_for_selector("#phase.passed")
     seen.page.click("#settings > summary")

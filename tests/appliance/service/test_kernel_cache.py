@@ -19,6 +19,8 @@ from tests.appliance.service.child import CHECKOUT, cache, environment, run
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+pytestmark = [pytest.mark.slow, pytest.mark.ci]
+
 START = """
 import json, sys
 from pathlib import Path
@@ -144,6 +146,7 @@ def test_a_process_killed_while_it_prepares_leaves_nothing_that_is_read(tmp_path
 
 def test_the_software_digest_covers_the_prepared_kernels(prepared: Path, tmp_path: Path) -> None:
     program = """
+import json
 from appliance.software import describe, places
 found = {p.path: p for p in places() if p.path.startswith("kernels/")}
 print(json.dumps({name: describe(place).digest.hex() for name, place in found.items()}))
@@ -161,9 +164,9 @@ print(json.dumps({name: describe(place).digest.hex() for name, place in found.it
     assert run(program, **cache(prepared, "none")) == {}
 
 
-@pytest.mark.slow
 def test_without_a_folder_nothing_is_read_from_a_cache_and_nothing_kept(tmp_path: Path) -> None:
     program = """
+import json
 from engine.kernels import ops
 from engine.sampling import kernel
 print(json.dumps([ops.norm.compiled.cache_hits, sum(kernel.greedy.stats.cache_hits.values())]))

@@ -2,31 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-
 import pytest
 
 from tests.verifier.bundle_case import DAY, LOG, MODEL, NONCE, NOW, Made, sm3, trust_text
 from tests.verifier.page.page_case import PAGE
-
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-playwright = pytest.importorskip(
-    "playwright.sync_api", reason="the page in a browser needs Playwright for Python"
-)
-pytestmark = pytest.mark.skipif(
-    CHROMIUM is None, reason="the page in a browser needs Debian's chromium: none here"
-)
-
-
-@pytest.fixture(scope="module")
-def browser():
-    # the sandbox of Chromium refuses to run as root; the page here is our own
-    arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
-    with playwright.sync_playwright() as started:
-        found = started.chromium.launch(executable_path=CHROMIUM, args=arguments)
-        yield found
-        found.close()
 
 
 class Opened:
