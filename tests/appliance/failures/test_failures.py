@@ -119,15 +119,12 @@ def test_a_disk_without_room_answers_nothing_and_goes_on_when_it_has_some(site: 
         pid = service.process.pid
         old = resource.prlimit(pid, resource.RLIMIT_FSIZE, (min(size, 512), -1))
         refused = [service.ask() for _ in range(3)]
-        assert {response.status_code for response in refused} <= {500, 503}
+        assert [response.status_code for response in refused] == [503] * 3
         for response in refused:
             assert set(response.json()) == {"error"}
-            assert "choices" not in response.text
-        state = service.get("/ready")
         assert service.get("/health").status_code == 200
         resource.prlimit(pid, resource.RLIMIT_FSIZE, old)
-        if state.status_code == 503:
-            assert state.json()["reasons"]
+        assert service.ask().status_code == 200
     with running(site) as service:
         assert service.ask().status_code == 200
     log_is_whole(site)
@@ -163,18 +160,23 @@ def test_a_second_service_does_not_write_the_same_log(site: Site) -> None:
 
 def test_killed_under_load_nothing_released_is_lost(site: Site) -> None:
     released: list[tuple[str, int, str]] = []
+    refused: list[str] = []
+    lost = 0
     for _ in range(3):
         service = Running(site)
+        lost += service.ready["lost_admissions"]
 
         def client(number: int, service: Running = service) -> None:
             try:
-                for turn in range(50):
-                    response = service.ask(seed=number * 100 + turn, max_tokens=6)
-                    if response.status_code == 200:
-                        said = response.json()["attestation"]
-                        released.append((said["id"], said["sequence"], said["statement"]))
-            except httpx.HTTPError:
-                pass
+                for turn in range(500):
+                    response = service.ask(seed=number * 1000 + turn, max_tokens=6)
+                    if response.status_code != 200:
+                        refused.append(response.text)
+                        continue
+                    said = response.json()["attestation"]
+                    released.append((said["id"], said["sequence"], said["statement"]))
+            except httpx.TransportError:
+                pass  # killed while it answered, or before it was asked
 
         threads = [threading.Thread(target=client, args=(number,)) for number in range(6)]
         for thread in threads:
@@ -185,8 +187,12 @@ def test_killed_under_load_nothing_released_is_lost(site: Site) -> None:
             thread.join()
         service.process.communicate()
     assert len(released) > 20
+    assert refused == []
     with running(site) as service:
-        for attestation, sequence, statement in released[-20:]:
+        lost += service.ready["lost_admissions"]
+        for attestation, sequence, statement in released:
             found = service.get(f"/v1/attestations/{attestation}").json()
             assert (found["sequence"], found["statement"]) == (sequence, statement)
+    # a request that was admitted when its process ended is closed by the next one
+    assert lost > 0
     assert log_is_whole(site)["open_admissions"] == 0
