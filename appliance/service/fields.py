@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,7 +21,7 @@ class FieldError(ValueError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
+class Rule(ABC):
     """What every field has.
 
     Attributes:
@@ -31,17 +32,17 @@ class Rule:
     text: str
     example: str = ""
 
+    @abstractmethod
     def read(self, value: object, folder: Path) -> Any:  # noqa: ANN401  (each rule has its type)
         """Return the value of the field; paths in it are relative to `folder`.
 
         Raises:
             FieldError: the field does not take it.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def takes(self) -> str:
         """Return in words what to write."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
