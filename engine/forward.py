@@ -22,9 +22,10 @@ from engine.kernels.pool import MAX_THREADS, Pool
 from engine.kv.cache import BLOCK_POSITIONS, BlockPool, SequenceCache
 from engine.leaf_hasher import LeafHasher
 from engine.memory.buffers import address_of
-from engine.memory.weights import Weights
+from engine.memory.weights import Weights, read_vector
 from engine.models import write_forward
 from engine.models.graph import Graph
+from engine.pooling import Pooling
 from engine.trace import leaf_hashes
 
 DEFAULT_MAX_ROWS: Final = 512
@@ -51,12 +52,14 @@ class StepResult:
     """What a step gave, piece by piece.
 
     logits: float32[sum of num_logits, vocab], a view that the next step overwrites.
+    states: float32[rows, hidden] x(t, L) of every row, a view that the next step overwrites.
     residuals: float32[layers + 1, rows, hidden] x(t, l) of every row, if they were asked for.
     leaves: uint8[layers + 1, rows, 32], the hashes of these (NUMERICS N11), if they were asked for.
     errors: for each piece None, or why its sequence must end (NUMERICS N12).
     """
 
     logits: NDArray[np.float32]
+    states: NDArray[np.float32]
     residuals: NDArray[np.float32] | None
     leaves: NDArray[np.uint8] | None
     errors: tuple[NonFiniteError | None, ...]
@@ -155,6 +158,18 @@ class Engine:
             raise ConfigError(f"{wanted} positions are more than the engine's {self.max_positions}")
         return SequenceCache(self.blocks, wanted)
 
+    def new_pooling(self) -> Pooling:
+        """Return what makes the vector of one text (NUMERICS N14).
+
+        Raises:
+            ConfigError: the model does not say how.
+        """
+        config = self.config
+        if config.pooling is None:
+            raise ConfigError("this model makes no vectors of texts")
+        norm = read_vector(self._weights, "final_norm")
+        return Pooling(config.pooling, norm, config.norm_eps_bits)
+
     def close(self) -> None:
         """End the threads; a second call does nothing."""
         self._end_threads()
@@ -200,7 +215,8 @@ class Engine:
             piece.cache.advance(len(piece.ids))
             start = stop
         logits = self._graph.logits[:num_logits]
-        return StepResult(logits, residuals if trace else None, hashes, tuple(found))
+        states = self._graph.states[:rows]
+        return StepResult(logits, states, residuals if trace else None, hashes, tuple(found))
 
     def _can_hash_in_step(self, rows: int) -> bool:
         """Return whether a layer's rows nearly fill the hasher's lanes by themselves."""

@@ -101,20 +101,27 @@ class Scheduler:
             request: what to generate.
             owner: on whose behalf: owners take turns, whatever each has queued.
             cache_key: 32 bytes; only sequences with the same key share blocks of the prefix cache.
-                None: it neither finds nor leaves any.
+                None: it neither finds nor leaves any, which is all that a vector allows.
 
         Raises:
             ConfigError: an empty prompt, an id outside the vocabulary, no token asked for,
-                parameters that do not fit the vocabulary, or another length of `cache_key`.
+                parameters that do not fit the vocabulary, another length of `cache_key`, or a
+                vector with a `cache_key` or of a model that makes none.
             ContextLengthError: prompt and answer are longer than the context.
         """
         engine = self._engine
         request.check(engine.max_positions, engine.config.vocab_size)
+        pooling = engine.new_pooling() if request.embeds else None
         sampler = Sampler(request.sampling, engine.config.vocab_size, self._workspace)
         cache = engine.new_cache(request.num_positions)
         trace = Trace(engine.config.num_layers, engine.row_hasher) if request.trace else None
+        if request.embeds and cache_key is not None:
+            # What is cached of a position is not its state.
+            raise ConfigError("a vector is computed from all positions of its text")
         prefix = None if cache_key is None else self.prefixes.open(cache_key, cache)
-        sequence = Sequence(request, cache, sampler, trace, owner=owner, prefix=prefix)
+        sequence = Sequence(
+            request, cache, sampler, trace, owner=owner, prefix=prefix, pooling=pooling
+        )
         self._waiting.add(sequence)
         return sequence
 
@@ -196,7 +203,8 @@ class Scheduler:
                 ids = sequence.next_ids(limits[sequence.owner])
                 limits[sequence.owner] -= len(ids)
                 done = sequence.cache.num_positions + len(ids) == sequence.num_prompt_tokens
-                batch.append((sequence, Piece(sequence.cache, ids, int(done))))
+                num_logits = int(done and not sequence.request.embeds)
+                batch.append((sequence, Piece(sequence.cache, ids, num_logits)))
         return batch
 
     def _prefill_limits(self) -> dict[bytes, int]:
@@ -231,6 +239,7 @@ class Scheduler:
                 sequence.finish(FinishReason.CANCELLED)
             else:
                 try:
+                    sequence.pool(result.states[rows])
                     choice = sequence.accept(logits, leaves)
                 except EngineError as failure:
                     sequence.finish(FinishReason.ERROR, failure)

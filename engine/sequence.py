@@ -20,6 +20,7 @@ from engine.trace import Trace
 
 if TYPE_CHECKING:
     from engine.grammar.grammar import Grammar
+    from engine.pooling import Pooling
 
 
 class FinishReason(Enum):
@@ -33,11 +34,12 @@ class FinishReason(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What to generate.
+    """What to generate, or the text to make a vector of.
 
     prompt_ids: at least one id. max_tokens: at least 1. eos_ids: ids that end the answer.
     trace: whether to hash the residual stream (NUMERICS N11). grammar: what the answer must follow,
-    of the model's vocabulary; None for any text.
+    of the model's vocabulary; None for any text. embeds: whether the vector of the prompt is wanted
+    (N14) and no token: `max_tokens` is 0 then, and there is no grammar.
     """
 
     prompt_ids: tuple[int, ...]
@@ -46,17 +48,21 @@ class Request:
     eos_ids: tuple[int, ...] = ()
     trace: bool = True
     grammar: Grammar | None = None
+    embeds: bool = False
 
     def check(self, context_tokens: int, vocab_size: int) -> None:
         """Refuse what a model cannot compute.
 
         Raises:
-            ConfigError: no prompt, an id outside the vocabulary, or no token asked for.
+            ConfigError: no prompt, an id outside the vocabulary, or no token asked for; tokens or a
+                grammar with a vector.
             ContextLengthError: prompt and answer together are longer than the context.
         """
         if not self.prompt_ids:
             raise ConfigError("a prompt needs at least one token")
-        if self.max_tokens < 1:
+        if self.embeds and (self.max_tokens or self.grammar is not None):
+            raise ConfigError("a vector comes without tokens and grammar")
+        if self.max_tokens < 1 and not self.embeds:
             raise ConfigError("max_tokens must be at least 1")
         if len(self.prompt_ids) + self.max_tokens > context_tokens:
             raise ContextLengthError(len(self.prompt_ids), self.max_tokens, context_tokens)
@@ -66,7 +72,7 @@ class Request:
     @property
     def num_positions(self) -> int:
         """Positions to compute at most: all but that of the last output token."""
-        return len(self.prompt_ids) + self.max_tokens - 1
+        return len(self.prompt_ids) + max(self.max_tokens - 1, 0)
 
 
 class Sequence:
@@ -81,6 +87,7 @@ class Sequence:
         *,
         owner: bytes = b"",
         prefix: PrefixUse | None = None,
+        pooling: Pooling | None = None,
     ) -> None:
         """Start before the first prompt token.
 
@@ -91,6 +98,7 @@ class Sequence:
             trace: without positions; None where the request wants none.
             owner: on whose behalf, for the scheduler's turns.
             prefix: where full blocks are found and left for others; None: neither.
+            pooling: makes the vector, where the request wants one.
         """
         self.request = request
         self.cache = cache
@@ -102,8 +110,10 @@ class Sequence:
         self.output_ids: list[int] = []
         self.finish_reason: FinishReason | None = None
         self.error: EngineError | None = None
+        self.vector: NDArray[np.float32] | None = None
         self._prompt = np.array(request.prompt_ids, np.int32)
         self._prefix = prefix
+        self._pooling = pooling
         self._cancelled = threading.Event()
         self._constraint = None if request.grammar is None else request.grammar.start()
 
@@ -156,6 +166,17 @@ class Sequence:
             return self._prompt[start : start + limit]
         return np.array(self.output_ids[-1:], np.int32)
 
+    def pool(self, states: NDArray[np.float32]) -> None:
+        """Take float32[n, hidden], x(t, L) of a step's positions, before `accept`.
+
+        Raises:
+            NonFiniteError: there is no vector of the text (NUMERICS N14).
+        """
+        if self._pooling is not None:
+            self._pooling.push(states)
+            if not self.is_prefilling:
+                self.vector = self._pooling.vector()
+
     def accept(
         self, logits: NDArray[np.float32] | None, leaves: NDArray[np.uint8] | None
     ) -> Choice | None:
@@ -191,6 +212,8 @@ class Sequence:
                 self.finish(FinishReason.STOP)
             elif len(self.output_ids) >= self.request.max_tokens:
                 self.finish(FinishReason.LENGTH)
+        if self.vector is not None:
+            self.finish(FinishReason.STOP)
         return choice
 
     def stop(self) -> None:

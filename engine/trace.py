@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -63,3 +65,12 @@ class Trace:
     def root(self) -> bytes:
         """Return the trace root over the positions so far."""
         return root([leaf_hash(layer_root.tobytes()) for layer_root in self._frontiers.roots()])
+
+
+def root_of_texts(roots: Sequence[bytes]) -> bytes:
+    """Return the trace root of texts that become vectors, from those of each (NUMERICS N14).
+
+    Args:
+        roots: 32 bytes each, at least one.
+    """
+    return root([leaf_hash(each) for each in roots])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -9,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.config import ModelConfig
+from engine.errors import WeightsError
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,3 +33,17 @@ class Weights(Protocol):
     def find(self, name: str) -> PlacedTensor | None:
         """Return the tensor, or None if the model has none of that name."""
         ...
+
+
+def read_vector(weights: Weights, name: str) -> NDArray[np.float32]:
+    """Return a copy of a vector, float32[n].
+
+    Raises:
+        WeightsError: there is no vector of that name.
+    """
+    tensor = weights.find(name)
+    if tensor is None or len(tensor.shape) != 1:
+        raise WeightsError(f"the model has no vector {name}")
+    address = int(weights.bases[tensor.base]) + tensor.offset_bytes
+    data = ctypes.string_at(address, tensor.shape[0] * 4)
+    return np.frombuffer(data, "<f4").astype(np.float32)

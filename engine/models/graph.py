@@ -85,7 +85,9 @@ class Graph:
         config = self.config
         kinds = {t.kind for t in self._matrices()}
         integers, floats = bool(kinds & LAYOUTS.keys()), bool(kinds - LAYOUTS.keys())
-        self.residual = self._new_rows(config.hidden_size, floats=True, quantised=False)
+        residual = self._reserve_array(self._max_rows * config.hidden_size * 4)
+        self.residual = Rows(config.hidden_size, address_of(residual), 0)
+        self.states = residual.view(np.float32).reshape(self._max_rows, config.hidden_size)
         self._frequencies = np.array(config.rope_inv_freq_bits, np.uint64)
         self._table = self._reserve(max_rows * len(self._frequencies) * 8)
         self._normed = self._new_rows(config.hidden_size, floats=floats, quantised=integers)
