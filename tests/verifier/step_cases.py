@@ -224,6 +224,13 @@ change(19, "counts", texts={"output_ids": bytes(12)})
 change(19, "counts", texts={"trace": b""})
 change(19, "counts", statement={-70228: [5, 30, 576]})
 change(19, "counts", statement={-70226: [3, 0]}, texts={"output_ids": b""})
+change(
+    19,
+    "counts",
+    statement={-70222: {"inputs": 1}, -70226: [3, 0], -70228: [2, 30, 576]},
+    admission={-70222: {"inputs": 1}},
+    texts={"output_ids": b""},
+)
 for broken in (
     b"", cbor.encode({}), [1], [[1, 0, 0]], [[1, 0, 0, "a"]], [[True, 0, 0, b"a"]],
     [[1, 0, 0, b"a"]], [[6, 0, 0, b""]], [[6, 0, 0, b"Stop"]],

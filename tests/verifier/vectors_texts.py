@@ -61,6 +61,17 @@ def commitments(t):
     t.fails(19, "counts", "no-output", statement={-70226: [3, 0]}, texts={"output_ids": b""})
     t.fails(19, "counts", "trace-of-nothing", statement={-70226: [3, 0], -70228: [0, 0, 0]},
             texts={"output_ids": b""})  # fmt: skip
+    of_texts = answer([[5, 0, 0, bytes(8)], [6, 0, 0, b"stop"],
+                       [5, 1, 0, bytes(8)], [6, 1, 0, b"stop"]])  # fmt: skip
+    inputs = {-70222: {"inputs": 2}}
+    said = of_texts["statement"] | inputs | {-70226: [3, 0]}
+    nothing = of_texts["texts"] | {"output_ids": b""}
+    t.passes("vectors-of-texts", admission=inputs, texts=nothing,
+             statement=said | {-70228: [3, 30, 576]})  # fmt: skip
+    t.fails(19, "counts", "positions-of-vectors", admission=inputs, texts=nothing,
+            statement=said | {-70228: [2, 30, 576]})  # fmt: skip
+    t.fails(19, "counts", "vectors-and-output", admission=inputs, texts=of_texts["texts"],
+            statement=said | {-70226: [3, 3], -70228: [3, 30, 576]})  # fmt: skip
     t.passes("an-error-without-output",
              statement={-70209: "error", -70227: "error", -70226: [3, 0], -70228: [0, 0, 0]},
              texts={"output_ids": b"", "trace": b"", "transcript": b"\x80"})  # fmt: skip

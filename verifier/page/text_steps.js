@@ -95,10 +95,12 @@ const TEXT_STEPS = {
     const [promptCount, outputCount] = claims.tokens;
     const [positions] = claims.trace;
     const differs = (name, length) => opened.has(name) && opened.get(name).length !== length;
-    const isPossible = outputCount > 0 && positions === promptCount + outputCount - 1;
+    const isOfTexts = outputCount === 0 && claims.parameters.has("inputs");
+    let possible = outputCount > 0 ? promptCount + outputCount - 1 : 0;
+    if (isOfTexts) possible = promptCount;
     if (
       differs("prompt_ids", 4 * promptCount) || differs("output_ids", 4 * outputCount) ||
-      differs("trace", positions > 0 ? 32 : 0) || (positions > 0 && !isPossible)
+      differs("trace", positions > 0 ? 32 : 0) || (positions > 0 && positions !== possible)
     ) {
       throw failed("counts");
     }
