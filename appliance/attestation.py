@@ -92,7 +92,8 @@ class Answer:
         finish_reason: one of `crypto.statement.FINISH_REASONS`.
         transcript: what was handed out.
         output_ids: all ids drawn; None where they are not known.
-        trace_root: 32 bytes over prompt and output, None without a trace.
+        trace_root: 32 bytes over prompt and output, or over texts that became vectors; None where
+            there is none, as where nothing was drawn.
     """
 
     outcome: str
@@ -103,8 +104,8 @@ class Answer:
 
     @property
     def trace(self) -> bytes:
-        """The trace root as it is committed to: no bytes where nothing was both said and traced."""
-        return self.trace_root if self.trace_root is not None and self.output_ids else b""
+        """The trace root as it is committed to: no bytes where there is none."""
+        return b"" if self.trace_root is None else self.trace_root
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -56,7 +56,8 @@ class Closing:
         """Return the statement for a place in the log."""
         prompt_tokens, output_tokens = self.counts
         is_of_model = self.model_digest in (None, facts.model_digest)
-        positions = prompt_tokens + output_tokens - 1
+        # The last token drawn is not computed; where none is, texts became vectors.
+        positions = prompt_tokens + max(output_tokens - 1, 0)
         shape = (positions, facts.num_layers, facts.hidden_size)
         return Statement(
             issuer=issuer,

@@ -83,6 +83,11 @@ class Claimed:
             raise FailedError("request-refused") from None
 
     @property
+    def num_inputs(self) -> int:
+        """How many texts became vectors, by the statement; 0 where tokens were drawn."""
+        return max(self.statement.parameters.get("inputs", 0), 0)
+
+    @property
     def max_tokens(self) -> int:
         """How long the answer could become; FailedError `parameters`."""
         value = self.statement.parameters.get("max_tokens", 0)

@@ -29,6 +29,8 @@ def check_replay(
 ) -> None:
     """Make one prefill over the committed ids and compare every choice and the trace root.
 
+    Where texts became vectors, `check_vectors` is the one to call.
+
     Args:
         findings: steps are added to it.
         claimed: the bundle.

@@ -55,6 +55,7 @@ def load_model(
         unlock=unlock,
         num_threads=num_threads,
         max_positions=positions,
-        max_blocks=-(-positions // BLOCK_POSITIONS),
+        # Texts that become vectors do not stand in the cache together.
+        max_blocks=None if claimed.num_inputs else -(-positions // BLOCK_POSITIONS),
         progress=progress,
     )

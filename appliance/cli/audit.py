@@ -203,6 +203,7 @@ class _Audit:
 
     def _replay(self, unlock: Unlock) -> float:
         from appliance.audit.replay_steps import check_replay  # noqa: PLC0415  (takes numba)
+        from appliance.audit.vector_steps import check_vectors  # noqa: PLC0415
 
         with Progress("loading") as progress:
             model = load_model(
@@ -217,7 +218,8 @@ class _Audit:
             check_model(self._findings, self._claimed, model)
             check_text(self._findings, self._claimed, model)
             with Progress("replaying", unit=_count("tokens")) as progress:
-                check_replay(self._findings, self._claimed, model.engine, model, progress=progress)
+                check = check_vectors if self._claimed.num_inputs else check_replay
+                check(self._findings, self._claimed, model.engine, model, progress=progress)
         return begun_s
 
 

@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import asdict
 from math import prod
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -21,6 +21,12 @@ from engine.vqf.format import TAG_BYTES, Form
 if TYPE_CHECKING:
     from engine.vqf import Extent, Manifest, Outline, Tensor, VqfFile
     from engine.vqf.signatures import SignedRelease
+
+_POOLINGS: Final = {
+    None: "none",
+    "mean": "of a text, the mean over its tokens",
+    "last": "of a text, its last token",
+}
 
 
 @click.command()
@@ -172,6 +178,7 @@ def _lines(manifest: Manifest, size_bytes: int) -> list[tuple[str, str]]:
         ("widths", f"hidden {config.hidden_size}, intermediate {config.intermediate_size}"),
         ("vocabulary", f"{config.vocab_size} tokens, head {head}"),
         ("context", f"{config.context_length_tokens} tokens"),
+        ("vectors", _POOLINGS[config.pooling]),
         ("parameters", f"{_num_parameters(manifest):,}"),
         ("matrices", kinds),
         ("text", ", ".join(text_parts) or "none"),

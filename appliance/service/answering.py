@@ -9,7 +9,8 @@ from __future__ import annotations
 import secrets
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Final
@@ -21,13 +22,15 @@ from appliance.api.errors import (
     engine_error,
     model_not_found,
     not_ready,
+    refused,
 )
 from appliance.api.parse import parse_request
 from appliance.api.parsed import Parsed
-from appliance.api.prompt import prompt_ids
+from appliance.api.prompt import input_ids, prompt_ids
 from appliance.attestation import Attestor, Order
 from appliance.log.errors import LogUnavailableError
-from appliance.service.job import Deadlines, Ended
+from appliance.service.embedding import Embedding, Texts
+from appliance.service.job import Deadlines, Ended, Job
 from appliance.service.life import Closed, Life
 from appliance.service.spoken import Piece, Spoken
 from appliance.service.wire import Wire, wire_of
@@ -79,12 +82,19 @@ class Running:
     """
 
     def __init__(
-        self, life: Life, parsed: Parsed, spoken: Spoken, wire: Wire, reap: Callable[[Life], None]
+        self,
+        life: Life,
+        job: Job,
+        parsed: Parsed,
+        spoken: Spoken,
+        wire: Wire,
+        reap: Callable[[Life], None],
     ) -> None:
         """Take an admitted request over."""
         self.parsed = parsed
         self.wire = wire
         self._life = life
+        self._job = job
         self._spoken = spoken
         self._reap = reap
         self._begun = time.monotonic()
@@ -114,12 +124,11 @@ class Running:
         """
         if self._ended is not None:
             return self._ended
-        job = self._life.job
-        event = None if job is None else job.next(timeout_s)
+        event = self._job.next(timeout_s)
         choices: list[Choice] = []
         while isinstance(event, Choice):
             choices.append(event)
-            event = None if job is None else job.next(0)
+            event = self._job.next(0)
         if isinstance(event, Ended):
             self._ended = event
         if not choices:
@@ -193,7 +202,7 @@ class Answering:
         self._reaper.join()
 
     def begin(self, asked: Asked) -> Running:
-        """Check, admit and begin a request; when this returns its admission is durable.
+        """Check, admit and begin a request for text; when this returns its admission is durable.
 
         Raises:
             ApiError: it is refused; with an attestation where that was after the admission.
@@ -201,32 +210,44 @@ class Answering:
         """
         arrived = self._worker.clock()
         ready = self._read(asked)
-        slot = self._rates.open(asked.principal, len(ready.request.prompt_ids))
+        life, place = self._enter(asked, ready.order)
+        with _closing(life):
+            return self._run(asked, ready, life, place, arrived)
+
+    def embed(self, asked: Asked) -> Embedding:
+        """Check, admit and begin a request for vectors; errors and promise as of `begin`."""
+        arrived = self._worker.clock()
+        parsed, order, texts = self._read_texts(asked)
+        life, place = self._enter(asked, order)
+        deadlines = Deadlines(arrived + self._limits.first_token_s, arrived + self._limits.all_s)
+        with _closing(life):
+            jobs = []
+            for ids in texts:
+                request = Request(ids, 0, embeds=True)
+                owner = asked.principal.id
+                jobs.append(self._worker.submit(place, request, owner=owner, deadlines=deadlines))
+            life.job = Texts(jobs)
+            return Embedding(life, parsed, life.job, self._model_name, self._left.put)
+
+    def _enter(self, asked: Asked, order: Order) -> tuple[Life, Place]:
+        """Take what the request needs of its principal's share and of the worker, and admit it."""
+        slot = self._rates.open(asked.principal, len(order.prompt_ids))
         try:
             place = self._worker.reserve()
         except BaseException:
             slot.release()
             raise
         try:
-            life = self._admit(ready.order, slot, place, asked.record)
+            return self._admit(order, slot, place, asked.record), place
         except BaseException:
             place.release()
             slot.release()
-            raise
-        try:
-            return self._run(asked, ready, life, place, arrived)
-        except ApiError as error:
-            raise life.refused(error) from None
-        except BaseException:
-            life.refused(engine_error())
             raise
 
     def _read(self, asked: Asked) -> _Ready:
         """Find out what is asked, and everything that is wrong with it."""
         model = self._model
-        parsed = parse_request(asked.path, asked.body)
-        if parsed.model != self._model_name:
-            raise model_not_found(parsed.model, [self._model_name])
+        parsed = self._parse(asked)
         engine = model.engine
         now_ms = self._attestor.now_ms()
         ids = prompt_ids(model, parsed, now_unix_s=now_ms // 1000)
@@ -246,7 +267,36 @@ class Answering:
         )
         request.check(engine.max_positions, engine.config.vocab_size)
         check_vocabulary(parsed.sampling, engine.config.vocab_size)
-        order = Order(
+        order = self._order(asked, parsed, ids, max_tokens, now_ms)
+        return _Ready(parsed, order, request)
+
+    def _read_texts(self, asked: Asked) -> tuple[Parsed, Order, tuple[tuple[int, ...], ...]]:
+        """Find out what is to become vectors, and everything that is wrong with it."""
+        model, engine = self._model, self._model.engine
+        parsed = self._parse(asked)
+        if model.config.pooling is None:
+            message = "this model makes no vectors of texts; it answers them"
+            raise refused("unsupported_parameter", message, "model")
+        now_ms = self._attestor.now_ms()
+        texts = input_ids(model, parsed)
+        for index, ids in enumerate(texts):
+            if not ids:
+                raise refused("invalid_value", f"text {index} has no tokens", "input")
+            Request(ids, 0, embeds=True).check(engine.max_positions, engine.config.vocab_size)
+        ids = tuple(token_id for text in texts for token_id in text)
+        return parsed, self._order(asked, parsed, ids, 0, now_ms), texts
+
+    def _parse(self, asked: Asked) -> Parsed:
+        parsed = parse_request(asked.path, asked.body)
+        if parsed.model != self._model_name:
+            raise model_not_found(parsed.model, [self._model_name])
+        return parsed
+
+    @staticmethod
+    def _order(
+        asked: Asked, parsed: Parsed, ids: tuple[int, ...], max_tokens: int, now_ms: int
+    ) -> Order:
+        return Order(
             path=asked.path,
             body=asked.body,
             prompt_ids=ids,
@@ -256,7 +306,6 @@ class Answering:
             nonce=asked.nonce,
             principal=asked.principal.id,
         )
-        return _Ready(parsed, order, request)
 
     def _admit(self, order: Order, slot: Slot, place: Place, record: AccessRecord | None) -> Life:
         try:
@@ -298,7 +347,7 @@ class Answering:
         sampling = replace(parsed.sampling, seed=life.admitted.seed)
         created = ready.order.admitted_ms // 1000
         wire = wire_of(asked.path, created=created, model=self._model_name)
-        life.job = self._worker.submit(
+        job = life.job = self._worker.submit(
             place,
             replace(ready.request, sampling=sampling),
             owner=asked.principal.id,
@@ -306,7 +355,7 @@ class Answering:
             stops=parsed.stops,
             deadlines=Deadlines(arrived + limits.first_token_s, arrived + limits.all_s),
         )
-        return Running(life, parsed, spoken, wire, self._left.put)
+        return Running(life, job, parsed, spoken, wire, self._left.put)
 
     def _cache_key(self, principal: Principal, key: str | None) -> bytes | None:
         """Return what separates prefix caches; None: none is used.
@@ -323,3 +372,15 @@ class Answering:
     def _reap(self) -> None:
         while (life := self._left.get()) is not None:
             life.left()
+
+
+@contextmanager
+def _closing(life: Life) -> Iterator[None]:
+    """Close what was admitted and could not be begun; what was begun of it ends."""
+    try:
+        yield
+    except ApiError as error:
+        raise life.refused(error) from None
+    except BaseException:
+        life.refused(engine_error())
+        raise

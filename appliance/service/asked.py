@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
+
+from appliance.api.errors import refused
 
 if TYPE_CHECKING:
     from appliance.service.access_log import AccessRecord
@@ -11,6 +14,8 @@ if TYPE_CHECKING:
 
 ATTESTATION_HEADER: Final = "Windhover-Attestation"
 NONCE_HEADER: Final = "Windhover-Nonce"
+
+_NONCE: Final = re.compile(r"(?:[0-9A-Fa-f]{2}){16,64}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,3 +35,17 @@ class Asked:
     principal: Principal
     nonce: bytes | None = None
     record: AccessRecord | None = None
+
+
+def nonce_of(values: list[str]) -> bytes | None:
+    """Return the nonce of the headers, None if there is none.
+
+    Raises:
+        ApiError: 400: it is no nonce, or there are several.
+    """
+    if not values:
+        return None
+    if len(values) > 1 or _NONCE.fullmatch(values[0]) is None:
+        message = f"{NONCE_HEADER} takes 32 .. 128 hexadecimal digits, an even number, once"
+        raise refused("invalid_value", message, NONCE_HEADER)
+    return bytes.fromhex(values[0])

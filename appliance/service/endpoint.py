@@ -6,18 +6,24 @@ A route that says nothing is refused to everybody.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final, NamedTuple, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, ParamSpec, TypeVar
 
 from flask import current_app, g, request
 
+from appliance.api.errors import not_ready
 from appliance.service.access_log import AccessRecord
+from appliance.service.asked import NONCE_HEADER, Asked, nonce_of
 from appliance.service.principals import SCOPES, Principal
 from appliance.service.service import Service
+
+if TYPE_CHECKING:
+    from appliance.service.answering import Answering
 
 PUBLIC: Final = "public"
 EXTENSION: Final = "windhover"
 
 _MARK: Final = "_windhover_endpoint"
+_RETRY_AFTER_S: Final = 5
 _Arguments = ParamSpec("_Arguments")
 _Result = TypeVar("_Result")
 
@@ -85,6 +91,25 @@ def request_body() -> bytes:
     """Return the body as it was received; its length has been checked."""
     body: bytes = g.body
     return body
+
+
+def current_asked() -> Asked:
+    """Return this request for what answers it; ApiError as of `nonce_of`."""
+    return Asked(
+        path=request.path,
+        body=request_body(),
+        principal=current_principal(),
+        nonce=nonce_of(request.headers.getlist(NONCE_HEADER)),
+        record=current_record(),
+    )
+
+
+def current_answering() -> Answering:
+    """Return what answers requests; ApiError 503 not_ready before it is there."""
+    answering = current_service().answering
+    if answering is None:
+        raise not_ready("the service is starting", _RETRY_AFTER_S)
+    return answering
 
 
 def client_is_gone() -> Callable[[], bool]:

@@ -7,13 +7,20 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from engine.sampling.choice import Choice
 from engine.sequence import FinishReason, Request
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from engine.sequence import Sequence
+
+
+LOOK_S: Final = 0.25
+"""How often one who waits for an event looks whether the client is still there."""
 
 
 class Cause(Enum):
@@ -34,6 +41,7 @@ class Ended:
         cached_tokens: of the prompt, found in the prefix cache.
         cause: who ended it, None where nobody did.
         error: what went wrong, None where nothing did.
+        vector: float32[hidden] where the request embeds a text.
         find_trace_root: computes the trace root, None where nothing was traced.
     """
 
@@ -42,6 +50,7 @@ class Ended:
     cached_tokens: int = 0
     cause: Cause | None = None
     error: Exception | None = None
+    vector: NDArray[np.float32] | None = field(default=None, repr=False, compare=False)
     find_trace_root: Callable[[], bytes | None] = field(default=lambda: None, repr=False)
 
     @property
@@ -172,6 +181,7 @@ class Job:
             cached_tokens=0 if sequence is None else sequence.cached_tokens,
             cause=self._cause if reason is FinishReason.CANCELLED else None,
             error=error,
+            vector=None if sequence is None else sequence.vector,
             find_trace_root=lambda: None if sequence is None else sequence.trace_root,
         )
         self._events.put(self._ended)

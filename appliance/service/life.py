@@ -7,7 +7,7 @@ import logging
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from appliance.api.answers import Usage
 from appliance.api.errors import (
@@ -21,7 +21,7 @@ from appliance.api.errors import (
 from appliance.attestation import Admitted, Answer, Attestor
 from appliance.service.asked import ATTESTATION_HEADER
 from appliance.service.attestations import Attestation, AttestationStore, attestation_id
-from appliance.service.job import Cause, Ended, Job
+from appliance.service.job import Cause, Ended
 from appliance.service.spoken import Handed
 from crypto.cose import decode_sign1
 from crypto.errors import SelfTestError
@@ -74,6 +74,18 @@ class Closed:
     attestation: dict[str, object]
 
 
+class Work(Protocol):
+    """What the engine has to do for a request: one sequence, or several."""
+
+    def cancel(self, cause: Cause) -> None:
+        """Ask for the end, which comes within one step."""
+        ...
+
+    def wait(self) -> Ended:
+        """Return how it ended; waits for it."""
+        ...
+
+
 class Life:
     """One admitted request. `close` may be called by any thread, and closes once.
 
@@ -109,7 +121,7 @@ class Life:
         self.admitted = admitted
         self.id = attestation_id(admitted.index, admitted.request_id)
         self.handed = Handed()
-        self.job: Job | None = None
+        self.job: Work | None = None
         self._attestor = attestor
         self._attestations = attestations
         self._log_id = log_id

@@ -10,13 +10,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from appliance.api.logprobs import TokenLogprob
-from crypto.transcript import ToolCall, Transcript, answer_entries, build
+from crypto.transcript import Entry, Kind, ToolCall, Transcript, answer_entries, build
 from engine.sequence import FinishReason
 from engine.text.detokenizer import Detokenizer
 from engine.text.stop import StopMatcher
 from engine.text.tool_calls import ArgumentsDelta, CallStart, ContentDelta, Delta, ToolCallParser
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from engine.sampling.choice import Choice
     from engine.text.tokenizer import Tokenizer
 
@@ -110,6 +113,7 @@ class Handed:
         """Start with nothing."""
         self._content: list[str] = []
         self._calls: list[tuple[str, list[str]]] = []
+        self._vectors: list[bytes] = []
 
     @property
     def content(self) -> str:
@@ -131,8 +135,18 @@ class Handed:
             case ArgumentsDelta(index, text):
                 self._calls[index][1].append(text)
 
+    def take_vectors(self, vectors: Sequence[NDArray[np.float32]]) -> None:
+        """Note the vectors of texts, which leave all at once."""
+        self._vectors = [vector.astype("<f4").tobytes() for vector in vectors]
+
     def transcript(self, finish_reason: str) -> Transcript:
         """Return what is committed to."""
+        if self._vectors:
+            finish = finish_reason.encode("ascii")
+            return build(
+                [Entry(Kind.EMBEDDING, index, 0, data), Entry(Kind.FINISH, index, 0, finish)]
+                for index, data in enumerate(self._vectors)
+            )
         entries = answer_entries(
             content=self.content, tool_calls=self.calls, finish_reason=finish_reason
         )

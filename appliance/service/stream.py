@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Generator, Iterator
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Self
 
 from appliance.api.logprobs import TokenLogprob
 from appliance.service import sse
-from appliance.service.job import Ended
+from appliance.service.job import LOOK_S, Ended
 from appliance.service.life import AttestedError, client_closed
 from appliance.service.spoken import Piece
 from engine.text.tool_calls import ContentDelta
@@ -16,9 +16,6 @@ from engine.text.tool_calls import ContentDelta
 if TYPE_CHECKING:
     from appliance.api.answers import Object
     from appliance.service.answering import Running
-
-LOOK_S: Final = 0.25
-"""How often it is looked whether the client is still there, while nothing comes."""
 
 
 class AnswerStream:

@@ -351,6 +351,8 @@ class EngineWorker:
             del self._jobs[key]
             self._watches.pop(key, None)
             self._durations_s.append(now - job.submitted)
+            if sequence.vector is not None:
+                self._count_first_token(job, now)  # its vector is the first that comes of a text
             job.end(sequence.finish_reason, sequence.error)
 
     def _count_step(self, seconds: float) -> None:

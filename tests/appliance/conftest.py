@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -13,6 +14,7 @@ from appliance.facts import Facts, facts_of
 from appliance.log.anchor import FileAnchor
 from appliance.log.create import create_log
 from appliance.log.log import Log
+from appliance.service.kernel_cache import prepare
 from crypto import sm2
 from crypto.signer import SoftwareSigner
 from crypto.sm3 import sm3
@@ -20,6 +22,9 @@ from engine.admission import DEV
 from engine.convert.convert import convert
 from engine.model import Model
 from tests.engine.convert.support import tiny_folder
+
+if TYPE_CHECKING:
+    from tests.appliance.service.live import Live
 
 ISSUER = "appliance-7"
 SOFTWARE = sm3(b"software")
@@ -34,10 +39,40 @@ def tiny_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
+def prepared_kernels(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder of prepared kernels, which nobody may write; it takes half a minute."""
+    folder = tmp_path_factory.mktemp("kernels") / "prepared"
+    assert prepare(folder).is_new
+    yield folder
+    for path in (folder, *folder.rglob("*")):  # so that it can be removed
+        path.chmod(path.stat().st_mode | 0o200)
+
+
+@pytest.fixture(scope="session")
+def embedding_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same checkpoint as one that makes vectors: the mean over the tokens of a text."""
+    folder = tmp_path_factory.mktemp("embedding")
+    source = tiny_folder(folder / "qwen2_tiny", "qwen2_tiny")
+    (source / "1_Pooling").mkdir()
+    (source / "1_Pooling" / "config.json").write_text('{"pooling_mode_mean_tokens": true}')
+    convert(source, folder / "embedding.vqf")
+    return folder / "embedding.vqf"
+
+
+@pytest.fixture(scope="session")
 def tiny_model(tiny_file: Path) -> Iterator[Model]:
     """The same, ready to answer."""
     with Model(tiny_file, policy=DEV, num_threads=2, max_positions=512, max_rows=64) as model:
         yield model
+
+
+@pytest.fixture(scope="session")
+def live(tmp_path_factory: pytest.TempPathFactory, tiny_file: Path) -> Iterator[Live]:
+    """A service with the tiny model, as a process: one for all tests that leave it as it is."""
+    from tests.appliance.service.live import living  # few tests need the client libraries
+
+    with living(tmp_path_factory.mktemp("live"), tiny_file) as started:
+        yield started
 
 
 @pytest.fixture

@@ -1,31 +1,23 @@
-"""`/v1/embeddings`: read and judged as every request; no model is served yet that makes vectors."""
+"""`/v1/embeddings`: texts become vectors, all in one answer."""
 
 from __future__ import annotations
 
-from typing import NoReturn
+from flask import Blueprint, Response
 
-from flask import Blueprint
-
-from appliance.api.errors import model_not_found, refused
-from appliance.api.parse import parse_request
+from appliance.api.answers import to_json
 from appliance.api.parsed import EMBEDDINGS_PATH
-from appliance.service.endpoint import current_service, endpoint, request_body
+from appliance.service.asked import ATTESTATION_HEADER
+from appliance.service.endpoint import client_is_gone, current_answering, current_asked, endpoint
 
 BLUEPRINT = Blueprint("embeddings", __name__)
 
 
 @BLUEPRINT.post(EMBEDDINGS_PATH)
 @endpoint("embeddings", body=True, ready=True)
-def embeddings() -> NoReturn:
-    """Refuse: what is wrong with the request is said first.
-
-    Raises:
-        ApiError, RequestError: always.
-    """
-    service = current_service()
-    parsed = parse_request(EMBEDDINGS_PATH, request_body())
-    if parsed.model != service.model_name:
-        raise model_not_found(parsed.model, [service.model_name])
-    raise refused(
-        "unsupported_parameter", "this model makes no vectors of texts; it answers them", "model"
-    )
+def embeddings() -> Response:
+    """Answer; nothing leaves before the statement is durable."""
+    embedding = current_answering().embed(current_asked())
+    answer = to_json(embedding.whole(client_is_gone()))
+    response = Response(answer, mimetype="application/json")
+    response.headers[ATTESTATION_HEADER] = embedding.attestation
+    return response

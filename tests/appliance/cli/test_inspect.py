@@ -25,6 +25,7 @@ def test_a_person_reads_what_it_is(weights: Path, capsys: pytest.CaptureFixture[
     assert "  architecture  llama, 2 layers\n" in out
     assert "  form          plain, not signed\n" in out
     assert "not checked" in out
+    assert "  vectors       none\n" in out
     # embedding, and seven matrices in each of two layers
     assert "  matrices      15 F32 (" in out
 
