@@ -22,7 +22,7 @@ MAX_REASON_CHARACTERS: Final = 200
 def limits() -> LLParserLimits:
     """Return the limits of compiling and of a step: counts, never times."""
     return LLParserLimits(
-        max_items_in_row=2_000,
+        max_items_in_row=20_000,  # more than 2,000 parts give: each property has a few items
         initial_lexer_fuel=1_000_000,
         step_lexer_fuel=200_000,
         step_max_items=50_000,
@@ -61,15 +61,18 @@ class GrammarCompiler:
             raise GrammarError("tools", "all schemas together are too long")
         matcher = LLMatcher(self._tokenizer, source, log_level=0, limits=limits())
         if matcher.is_error():
-            raise _refusal(matcher.get_error())
+            raise _refusal(matcher.get_error(), source)
         if matcher.get_grammar_warnings():
-            raise _refusal(matcher.get_grammar_warnings()[0])
+            raise _refusal(matcher.get_grammar_warnings()[0], source)
         return Grammar(matcher, self._vocab_size)
 
 
-def _refusal(message: str) -> GrammarError:
+def _refusal(message: str, source: str) -> GrammarError:
     """Return the error for a refusal of the library, with the keyword that it names, if any."""
-    named = [(message.find(word), -len(word), word) for word in SUPPORTED if word in message]
-    keyword = min(named)[2] if named else "schema"
+    if "regex parse error" in message:
+        keyword = "pattern" if '"pattern": ' in source else "patternProperties"
+    else:
+        named = [(message.find(word), -len(word), word) for word in SUPPORTED if word in message]
+        keyword = min(named)[2] if named else "schema"
     reason = message.strip().splitlines()[0] if message.strip() else "it cannot be compiled"
     return GrammarError(keyword, reason[:MAX_REASON_CHARACTERS])

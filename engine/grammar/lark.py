@@ -11,8 +11,16 @@ import re
 from typing import Final
 
 from engine.errors import GrammarError
-from engine.grammar.schema import Budget, Json, read_schema
-from engine.grammar.spec import GrammarSpec, JsonObject, JsonSchema, Tool, ToolCalls, ToolChoice
+from engine.grammar.schema import Budget, read_schema
+from engine.grammar.spec import (
+    GrammarSpec,
+    Json,
+    JsonObject,
+    JsonSchema,
+    Tool,
+    ToolCalls,
+    ToolChoice,
+)
 
 MAX_TOOLS: Final = 128
 CALL_BEGIN: Final = "<tool_call>"

@@ -9,9 +9,11 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from decimal import Decimal
-from typing import Final, TypeAlias, cast
+from typing import Final, cast
 
 from engine.errors import GrammarError
+from engine.grammar.finite import refuse_endless
+from engine.grammar.spec import Json
 
 MAX_SCHEMA_BYTES: Final = 65_536
 MAX_DEPTH: Final = 32
@@ -22,8 +24,6 @@ MAX_ITEMS: Final = 1_000
 MAX_PATTERN_CHARACTERS: Final = 1_000
 MAX_NUMBER: Final = 1 << 53
 MAX_DIVISOR_DIGITS: Final = 4
-
-Json: TypeAlias = "dict[str, Json] | list[Json] | str | int | float | bool | None"
 
 FORMATS: Final = frozenset(
     {
@@ -75,10 +75,13 @@ def read_schema(text: str, budget: Budget) -> dict[str, Json] | bool:
         budget: of the grammar that it becomes part of.
 
     Raises:
-        GrammarError: it is no schema, too large, or has a keyword that is not supported.
+        GrammarError: it is no schema, too large, has a keyword that is not supported, or a
+            reference that no finite value satisfies.
     """
     schema = _parse(text)
-    return _Reader(schema, budget).root()
+    checked = _Reader(schema, budget).root()
+    refuse_endless(checked)
+    return checked
 
 
 def _parse(text: str) -> Json:

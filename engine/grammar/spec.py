@@ -6,6 +6,9 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TypeAlias
 
+Json: TypeAlias = "dict[str, Json] | list[Json] | str | int | float | bool | None"
+"""A schema, or a part of one, as it was read."""
+
 
 class ToolChoice(Enum):
     """Whether a tool has to be called."""
