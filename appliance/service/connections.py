@@ -1,30 +1,36 @@
 """Connections as waitress handles them, with what it leaves open closed.
 
 Whatever it refuses itself comes in the shape of all errors; a body of unknown length is refused,
-also beside a Content-Length; headers that decide something stand once; and a client that sends or
-takes nothing for too long is cut off, so that it holds neither a thread nor a place.
+also beside a Content-Length; headers that decide something stand once; what another program could
+read in another way is refused; and a client that sends or takes nothing for too long is cut off, so
+that it holds neither a thread nor a place.
 
-Source: RFC 9112 sections 6.1 to 6.3 (message length), RFC 9110 section 10.1.1 (Expect).
+Source: RFC 9112 sections 3.2 (target), 5.2 (folded lines) and 6.1 to 6.3 (message length), RFC 9110
+section 10.1.1 (Expect).
 """
 
 from __future__ import annotations
 
 import json
+import re
 import secrets
 import socket
+import sys
 import time
 from collections import Counter
 from contextlib import suppress
+from http import HTTPStatus
 from typing import Any, Final
 
 from waitress.channel import HTTPChannel
-from waitress.parser import HTTPRequestParser
+from waitress.parser import HTTPRequestParser, ParsingError
 from waitress.server import TcpWSGIServer, UnixWSGIServer
 from waitress.task import ErrorTask
 from waitress.utilities import BadRequest, Error
 
 from appliance.api.errors import ApiError, error_of_status, request_too_large
 from appliance.service.access_log import AccessRecord
+from appliance.service.app import place_of
 from appliance.service.headers import ANSWER_HEADERS
 from appliance.service.service import Service
 
@@ -39,6 +45,8 @@ ONCE: Final = frozenset(
 """Headers of which a second one would let two programs read a request differently."""
 
 _OVERFLOW_IDLE_S: Final = 2
+_PATH: Final = re.compile(r'/(?!/)[!-"$-~]*')
+_ABSOLUTE: Final = re.compile(r'https?://([^/?#]+)(/(?!/)[!-"$-~]*)', re.IGNORECASE)
 
 
 class _LengthError(Error):  # type: ignore[misc]
@@ -63,18 +71,43 @@ class Parser(HTTPRequestParser):  # type: ignore[misc]
         return count
 
     def parse_header(self, header_plus: bytes) -> None:
-        """Read the head of a request, and refuse what has more than one meaning."""
-        lines = header_plus.split(b"\r\n")[1:]
+        """Read the head of a request, and refuse what has more than one meaning.
+
+        Raises:
+            ParsingError, TransferEncodingNotImplemented: it cannot be read; both are answered.
+        """
+        first, *lines = header_plus.split(b"\r\n")
         names = Counter(line.partition(b":")[0].strip().lower() for line in lines if line)
-        super().parse_header(header_plus)
+        try:
+            super().parse_header(header_plus)
+        except ValueError as error:
+            # An address of broken brackets, or a length of more digits than Python reads.
+            raise ParsingError("a value that cannot be read") from error
         if names.total() > MAX_HEADERS:
             self._refuse(_HeadersError("too many headers"))
+        elif first != first.strip() or any(line[:1] in (b" ", b"\t") for line in lines):
+            self._refuse(BadRequest("white space around the request line, or a folded header"))
+        elif not self._is_ours():
+            self._refuse(BadRequest("another form of target, or of another host"))
         elif b"transfer-encoding" in names:
             self._refuse(_LengthError("no Transfer-Encoding"))
         elif any(names[name] > 1 for name in ONCE):
             self._refuse(BadRequest("a header stands twice"))
         elif self.version not in ("1.0", "1.1"):
             self._refuse(BadRequest("another version of HTTP"))
+
+    def _is_ours(self) -> bool:
+        """Return whether the target is a path, alone or behind the very name in Host."""
+        target: str = self.request_uri
+        if target == "*":
+            return True
+        if self.path.startswith("//"):  # which waitress would take for one slash
+            return False
+        match = _ABSOLUTE.fullmatch(target)
+        if match is not None:
+            host: str = self.headers.get("HOST", "")
+            return match[1].lower() == host.lower()
+        return _PATH.fullmatch(target) is not None
 
     def _refuse(self, error: Error) -> None:
         """End the request here: nothing of a body is read."""
@@ -102,7 +135,7 @@ class RefusalTask(ErrorTask):  # type: ignore[misc]
             code=error.code,
         )
         body = (json.dumps(error.body(), ensure_ascii=True) + "\n").encode("ascii")
-        self.status = f"{error.status} {self.request.error.reason}"
+        self.status = f"{error.status} {HTTPStatus(error.status).phrase}"
         self.response_headers.extend(
             [
                 ("Content-Type", "application/json"),
@@ -134,6 +167,13 @@ class Channel(HTTPChannel):  # type: ignore[misc]
         elif self.arriving_since is None:
             self.arriving_since = time.time()
         return taken
+
+    def handle_error(self) -> None:
+        """Close a connection over which something broke, and note class and place of the error."""
+        error = sys.exc_info()[1]
+        if error is not None:
+            self.server.service.note_error(type(error).__name__, place_of(error))
+        self.handle_close()
 
     @property
     def is_busy(self) -> bool:
