@@ -64,13 +64,21 @@ class Site:
             "seal", plain, self.path("model.vqf"), "--to", self.path("unseal.pub.pem"), "--force"
         )
         self.new_log()
-        out = windhover("apikey", "new", self.path("keys.json"), "--name", "a client", "--json")
-        self.key: str = json.loads(out.splitlines()[-1])["key"]
+        self.key = self.new_key()
         self.configure()
 
     def path(self, name: str) -> Path:
         """Return the path of a file in the folder."""
         return self.folder / name
+
+    def new_key(self, *scopes: str, shared: bool = False) -> str:
+        """Make a key, with the usual scopes unless some are given."""
+        words = [word for scope in scopes for word in ("--scope", scope)]
+        words += ["--shared"] * shared
+        path = self.path("keys.json")
+        out = windhover("apikey", "new", path, "--name", "a client", "--json", *words)
+        key: str = json.loads(out.splitlines()[-1])["key"]
+        return key
 
     def new_log(self, log: str = "log", anchor: str = "anchor") -> None:
         """Begin a log."""

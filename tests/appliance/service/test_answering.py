@@ -299,15 +299,22 @@ def test_eight_at_once_are_as_alone(desk):
         {"stop": ["a"]},
         {"logprobs": True},
     ]
-    alone = [desk.whole(**kind)["choices"][0]["message"]["content"] for kind in kinds]
+    same = ("prompt_ids", "output_ids", "transcript", "trace")
+
+    def opened(answer, principal=ALICE):
+        bundle = desk.bundle(answer["attestation"]["id"], principal)
+        return [bundle.texts[name] for name in same]
+
+    alone = [opened(desk.whole(**kind)) for kind in kinds]
+    assert all(text for texts in alone for text in texts)
     barrier = threading.Barrier(8)
 
     def ask(number):
         barrier.wait()
         kind = kinds[number % 4]
         if number < 4:
-            return desk.whole(principal=BOB, **kind)["choices"][0]["message"]["content"]
-        return text_of(chunks_of(b"".join(desk.stream(**kind))))
+            return opened(desk.whole(principal=BOB, **kind), BOB)
+        return opened(chunks_of(b"".join(desk.stream(**kind)))[-1])
 
     with ThreadPoolExecutor(8) as pool:
         assert list(pool.map(ask, range(8))) == alone * 2

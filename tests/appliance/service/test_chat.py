@@ -42,10 +42,10 @@ TOOL = {
 class Served(Shell):
     """The shell with a model behind it, and a second key."""
 
-    def __init__(self, folder, model, log, attestor):
+    def __init__(self, folder, model, log, attestor, more=""):
         folder.mkdir()
-        more = "max_running = 2\nprefill_tokens = 32\n"
-        super().__init__(folder, CONFIGURATION.replace("max_running = 2\n", more))
+        steps = "max_running = 2\nprefill_tokens = 32\n"
+        super().__init__(folder, CONFIGURATION.replace("max_running = 2\n", steps) + more)
         self.other = make_key(principal=bytes(15) + b"o")
         write_keys(folder / "keys.json", (self.key.entry, self.other.entry), force=True)
         self.service.keys = KeyStore(folder / "keys.json")

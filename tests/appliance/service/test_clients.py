@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import base64
 import json
-import signal
-import time
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import httpx
 import openai
@@ -17,18 +13,10 @@ from langchain_openai import ChatOpenAI
 from pydantic import BaseModel
 
 from appliance.bundle import decode_bundle
-from crypto.cose import decode_sign1
-from crypto.evidence import MAX_OBJECT_BYTES
-from crypto.statement import Statement, decode_statement
-from tests.appliance.cli.test_serve import DEV, ended, serve
-from tests.appliance.service.site import Site
+from tests.appliance.service.live import QUESTION, Live
 from verifier.expectations import Expectations
 from verifier.verify import read_trust, verify
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-QUESTION: Any = [{"role": "user", "content": "Why is the sky blue?"}]
 TOOL: Any = {
     "type": "function",
     "function": {
@@ -48,59 +36,6 @@ class Lamp(BaseModel):
     """What a structured answer is to be."""
 
     on: bool
-
-
-@dataclass
-class Live:
-    """A service that runs, and how to reach it."""
-
-    site: Site
-    url: str
-
-    def client(self, key: str | None = None, **options: Any) -> openai.OpenAI:
-        made = {"max_retries": 0, "timeout": 60.0} | options
-        return openai.OpenAI(base_url=f"{self.url}/v1", api_key=key or self.site.key, **made)
-
-    def bundle(self, attestation: str) -> bytes:
-        response = httpx.get(
-            f"{self.url}/v1/attestations/{attestation}",
-            params={"format": "bundle"},
-            headers={"Authorization": f"Bearer {self.site.key}"},
-        )
-        assert response.status_code == 200, response.text
-        return response.content
-
-    def statement(self, attestation: str) -> Statement:
-        """Return the statement of a request, once there is one."""
-        for _ in range(200):
-            response = httpx.get(
-                f"{self.url}/v1/attestations/{attestation}",
-                headers={"Authorization": f"Bearer {self.site.key}"},
-            )
-            if response.status_code == 200:
-                signed = base64.b64decode(response.json()["statement"])
-                payload = decode_sign1(signed, max_bytes=MAX_OBJECT_BYTES).payload
-                return decode_statement(payload)
-            time.sleep(0.05)
-        pytest.fail(response.text)
-
-
-@pytest.fixture(scope="module")
-def live(tmp_path_factory: pytest.TempPathFactory, tiny_file: Path) -> Iterator[Live]:
-    site = Site(tmp_path_factory.mktemp("clients"), tiny_file)
-    # the description of a tool takes more than half of the tiny model's context
-    site.configure(DEV, old="context_tokens = 256", new="context_tokens = 512")
-    process = serve(site, "--json")
-    assert process.stdout is not None
-    line = process.stdout.readline()
-    if not line:
-        pytest.fail(ended(process)[2])
-    try:
-        yield Live(site, json.loads(line)["ready"])
-    finally:
-        process.send_signal(signal.SIGTERM)
-        exit_code, _, err = ended(process)
-    assert exit_code == 0, err
 
 
 @pytest.fixture
