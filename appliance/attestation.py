@@ -39,7 +39,7 @@ from crypto.statement import (
     STATEMENT_TYPE,
     Statement,
 )
-from crypto.transcript import Transcript
+from crypto.transcript import Kind, Transcript
 
 LOCAL_PRINCIPAL: Final = bytes(ID_BYTES)
 """Who asks from the command line of the appliance itself."""
@@ -104,8 +104,9 @@ class Answer:
 
     @property
     def trace(self) -> bytes:
-        """The trace root as it is committed to: no bytes where there is none."""
-        return b"" if self.trace_root is None else self.trace_root
+        """The trace root as it is committed to: no bytes where nothing was both said and traced."""
+        is_said = self.output_ids or any(e.kind is Kind.EMBEDDING for e in self.transcript.entries)
+        return self.trace_root if self.trace_root is not None and is_said else b""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

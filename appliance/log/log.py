@@ -155,6 +155,15 @@ class Log:
         return "ready" if self._clock.is_right else "clock"
 
     @property
+    def has_room(self) -> bool:
+        """Whether there is room for an admission, for its closing statement, and for the anchor."""
+        try:
+            with self._reserve(2 * (MAX_RECORD_BYTES + CHECKPOINT_ROOM)):
+                return self._keeper.lacking is None
+        except LogUnavailableError:
+            return False
+
+    @property
     def failure(self) -> BaseException | None:
         """What stopped the log, in the state `failed`."""
         return self._failure
@@ -197,6 +206,7 @@ class Log:
         with ExitStack() as undo:
             room = reservation
             if room is None:
+                self._require_anchored()
                 room = self._reserve(MAX_RECORD_BYTES + CHECKPOINT_ROOM)
                 undo.callback(room.release)
             kept = None
@@ -276,8 +286,9 @@ class Log:
     def _reserve(self, num_bytes: int) -> Reservation:
         try:
             return self._writer.space.reserve(num_bytes)
-        except OSError as error:
-            raise LogUnavailableError("full", f"no room can be reserved: {error}") from error
+        except (LogUnavailableError, OSError) as error:
+            message = f"{self.files.folder}: no room can be reserved: {error}"
+            raise LogUnavailableError("full", message) from error
 
     def _require_ready(self) -> None:
         state = self.state
@@ -286,6 +297,12 @@ class Log:
         if state != "ready":
             message = "the clock is behind the log" if state == "clock" else "the log is closed"
             raise LogUnavailableError(state, message)
+
+    def _require_anchored(self) -> None:
+        """Refuse what no room was kept for, while the anchor cannot follow."""
+        lacking = self._keeper.lacking
+        if lacking is not None:
+            raise LogUnavailableError("full", f"there is no room for the anchor: {lacking}")
 
     def _failed(self) -> LogUnavailableError:
         cause = self._failure
@@ -313,12 +330,21 @@ class Log:
                 idle = [request for request in requests if not request.done.done()]
                 if idle or self._keeper.is_due(self.head):
                     self._keeper.write(self.head)
-                for request in idle:
-                    request.done.set_result(self.head)
+                self._answer(idle)
                 self._writer.roll()
             self._keeper.write(self.head)
         except BaseException as error:
             self._stop(error, requests)
+
+    def _answer(self, idle: Sequence[Request]) -> None:
+        """Say to those who wanted nothing but checkpoint and anchor whether both are written."""
+        for request in idle:
+            try:
+                self._require_anchored()
+            except LogUnavailableError as error:
+                request.done.set_exception(error)
+            else:
+                request.done.set_result(self.head)
 
     def _next(self) -> list[Request]:
         """Wait for requests, and return at most one batch; none when it is time for the anchor."""

@@ -17,10 +17,11 @@ from types import TracebackType
 from typing import Final, Self
 
 from appliance.log.errors import LogUnavailableError
+from crypto.errors import WriteError
 
 _KEEP_SIZE: Final = 1
 _STEP_BYTES: Final = 1 << 20
-NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+_NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _CANNOT: Final = frozenset({errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL})
 
 
@@ -123,7 +124,7 @@ class Space:
             except OSError as error:
                 if error.errno in _CANNOT:
                     return self._count(descriptor, total, allocated)
-                if error.errno not in NO_ROOM:
+                if error.errno not in _NO_ROOM:
                     raise
             else:
                 return goal
@@ -152,6 +153,11 @@ def keep_allocated(descriptor: int, offset: int, length: int) -> None:
         number = ctypes.get_errno()
         if number != errno.EINTR:
             raise OSError(number, os.strerror(number))
+
+
+def lacks_room(error: WriteError) -> bool:
+    """Return whether it is a full disk that the file system refused something for."""
+    return isinstance(error.__cause__, OSError) and error.__cause__.errno in _NO_ROOM
 
 
 def _full(message: str) -> LogUnavailableError:

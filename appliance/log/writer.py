@@ -24,7 +24,7 @@ from appliance.log.layout import (
 )
 from appliance.log.objects import Head
 from appliance.log.scan import Scan
-from appliance.log.space import NO_ROOM, Space
+from appliance.log.space import Space, lacks_room
 from appliance.log.survey import Closed, index_path, segment_path
 from crypto.atomic import AtomicFile
 from crypto.errors import WriteError
@@ -138,7 +138,7 @@ class SegmentWriter:
             index = write_index(index_path(self._files.folder, growth.first), end, growth)
             write_segment(path, header.encode())
         except WriteError as error:
-            if not isinstance(error.__cause__, OSError) or error.__cause__.errno not in NO_ROOM:
+            if not lacks_room(error):
                 raise
             self._go_on(path)
             return

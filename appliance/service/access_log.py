@@ -88,28 +88,32 @@ class AccessLog:
         self._path = path
         self._lock = threading.Lock()
         self._descriptor = -1
+        self._is_cut = False
         self.lost = 0
 
     def write(self, record: AccessRecord) -> None:
         """Write a line, or count it as lost."""
-        try:
-            line = record.line()
-            with self._lock:
-                # One call, so that lines of several writers do not mix.
-                if os.write(self._open(), line) != len(line):
-                    raise OSError("a line was written in part")
-        except (OSError, ValueError):
-            self.lost += 1
+        self._append(record.line())
 
     def event(self, name: str, **facts: str | int | float | bool | None) -> None:
         """Write a line about the service itself: start, drain, stop."""
         value = {"time_ms": time.time_ns() // 1_000_000, "event": name, **facts}
         line = json.dumps(value, ensure_ascii=True, separators=(",", ":")).encode("ascii") + b"\n"
-        try:
-            with self._lock:
-                os.write(self._open(), line)
-        except OSError:
-            self.lost += 1
+        self._append(line)
+
+    def _append(self, line: bytes) -> None:
+        with self._lock:
+            # What a full disk cut stays a line of its own.
+            data = b"\n" + line if self._is_cut else line
+            try:
+                # One call, so that lines of several writers do not mix.
+                written = os.write(self._open(), data)
+            except (OSError, ValueError):
+                self.lost += 1
+                return
+            if written:
+                self._is_cut = data[written - 1] != ord("\n")
+            self.lost += written != len(data)
 
     def reopen(self) -> None:
         """Go on in a new file of the same name, after the old one was moved away."""
@@ -131,4 +135,4 @@ class AccessLog:
     def _close(self) -> None:
         if self._descriptor >= 0:
             os.close(self._descriptor)
-            self._descriptor = -1
+            self._descriptor, self._is_cut = -1, False

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 from appliance.service.attestations import AttestationStore
 from appliance.service.idle import IdleCheckpoints
+from appliance.service.stall import StallWatch
+from engine.errors import WeightsError, WeightsUncheckedError
 
 if TYPE_CHECKING:
     from appliance.service.service import Service
@@ -36,6 +38,22 @@ def _begin(service: Service) -> None:
     if model is None or log is None or attestor is None:
         raise ValueError("nothing can be answered without model, log and attestor")
     settings, limits = service.settings.model, service.settings.limits
+
+    def stopped(error: BaseException) -> None:
+        if isinstance(error, WeightsError):
+            failed("integrity", "the weights no longer verify")
+        elif isinstance(error, WeightsUncheckedError):
+            service.state.failed("weights", "the weights cannot be read any more")
+        else:
+            service.state.failed("engine", "the engine has stopped")
+
+    def failed(code: str, message: str) -> None:
+        if code == "integrity":
+            service.metrics.weight_failures.inc()
+        else:
+            service.metrics.attestation_failures.inc()
+        service.state.failed(code, message)
+
     worker = EngineWorker(
         Scheduler(
             model.engine,
@@ -45,21 +63,20 @@ def _begin(service: Service) -> None:
         model.tokenizer,
         max_running=settings.max_running,
         max_queued=limits.max_queued,
-        on_failure=lambda error: service.state.failed("engine", "the engine has stopped"),
+        on_failure=stopped,
         on_step=service.metrics.step.observe,
     )
     service.on_stop.append(worker.stop)
+    stalled = f"a step of the engine has taken more than {limits.step_s} s: start the service again"
+    watch = StallWatch(
+        worker,
+        limit_s=limits.step_s,
+        on_stall=lambda: service.state.failed("engine", stalled),
+    )
+    service.on_stop.append(watch.stop)
     attestations = AttestationStore(
         log, max_bytes=limits.bundle_store_bytes, ttl_s=limits.bundle_ttl_s
     )
-
-    def failed(code: str, message: str) -> None:
-        if code == "integrity":
-            service.metrics.weight_failures.inc()
-        else:
-            service.metrics.attestation_failures.inc()
-        service.state.failed(code, message)
-
     answering = Answering(
         model=model,
         model_name=service.model_name,
@@ -98,4 +115,8 @@ def _add_gauges(service: Service, worker: EngineWorker) -> None:
     gauge("queued", "Requests that wait for the engine", lambda: worker.numbers.queued)
     gauge("places", "Requests let in and not closed", lambda: worker.numbers.places)
     gauge("steps", "Steps of the engine", lambda: worker.numbers.steps)
+    engine = None if service.model is None else service.model.engine
+    gauge(
+        "layers", "Layers begun, also within a step", lambda: engine.layers_begun if engine else 0
+    )
     gauge("mismatches", "Steps with unknown requests", lambda: worker.numbers.mismatches)

@@ -170,18 +170,30 @@ class Job:
         self.tokens += 1
         self._events.put(choice)
 
-    def end(self, reason: FinishReason, error: Exception | None = None) -> None:
-        """Say how it ended, once; the worker's thread calls it."""
-        if self._ended is not None:
-            return
+    def end(
+        self, reason: FinishReason, error: Exception | None = None, *, is_traced: bool = True
+    ) -> None:
+        """Say how it ended, once; the worker calls it.
+
+        Args:
+            reason: why.
+            error: what went wrong.
+            is_traced: whether its trace can be relied on, because no step is computing it.
+        """
         sequence = self.sequence
-        self._ended = Ended(
+        ended = Ended(
             reason=reason,
             output_ids=() if sequence is None else tuple(sequence.output_ids),
             cached_tokens=0 if sequence is None else sequence.cached_tokens,
             cause=self._cause if reason is FinishReason.CANCELLED else None,
             error=error,
             vector=None if sequence is None else sequence.vector,
-            find_trace_root=lambda: None if sequence is None else sequence.trace_root,
+            find_trace_root=lambda: (
+                sequence.trace_root if is_traced and sequence is not None else None
+            ),
         )
-        self._events.put(self._ended)
+        with self._lock:
+            if self._ended is not None:
+                return
+            self._ended = ended
+        self._events.put(ended)

@@ -101,13 +101,19 @@ def load() -> None:
 
     Raises:
         ConfigError: prepared kernels are missing, of other sources, or damaged.
+        UnavailableError: the user's cache cannot be written.
         UnsupportedCpuError, SelfTestError: as the kernels raise them.
     """
-    if os.environ.get(USE_SETTING) != "read":
-        import engine.forward  # noqa: PLC0415, F401
-
-        return
     from simd import target  # noqa: PLC0415
+
+    if os.environ.get(USE_SETTING) != "read":
+        try:
+            import engine.forward  # noqa: PLC0415, F401
+        except OSError as error:
+            folder = target.cache_folder(target.TARGET)
+            reason = error.strerror or type(error).__name__
+            raise UnavailableError(f"{folder}: kernels cannot be kept there: {reason}") from error
+        return
     from simd.compilation import forbid_compilation  # noqa: PLC0415
     from simd.errors import ConfigError as KernelError  # noqa: PLC0415
     from simd.errors import SimdError  # noqa: PLC0415

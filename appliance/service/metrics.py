@@ -35,7 +35,6 @@ class Metrics:
         weight_failures: weights that did not verify.
         attestation_failures: answers that could not be attested.
         disconnects: clients that left before the end.
-        layers: layers that were computed, which shows progress within a step.
     """
 
     def __init__(self) -> None:
@@ -63,7 +62,6 @@ class Metrics:
             "attestation_failures", "Answers that could not be attested", **made
         )
         self.disconnects = Counter("disconnects", "Clients that left before the end", **made)
-        self.layers = Counter("layers", "Layers computed", **made)
 
     def gauge(self, name: str, text: str, read: Callable[[], float]) -> None:
         """Add a number that is asked for when it is wanted; the callable must not wait."""

@@ -2,7 +2,7 @@
 
 The first SIGTERM or SIGINT drains: new requests are refused, running ones have `drain_s` seconds,
 what is left then is cancelled, and what was said is delivered before the sockets close. A second
-signal cancels at once.
+signal cancels at once. SIGHUP, after the file of the access log was renamed, begins a new one.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import signal
 import stat
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 from typing import Any, Final
@@ -38,7 +39,7 @@ _LOOK_S: Final = 0.25
 _FLUSH_S: Final = 10
 _CANCELLED_S: Final = 10
 _BACKLOG: Final = 256
-_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
+_ENDINGS: Final = (signal.SIGTERM, signal.SIGINT)
 
 
 class Server:
@@ -60,6 +61,7 @@ class Server:
         self._ending = threading.Event()
         self._cancelling = threading.Event()
         self._drained = threading.Event()
+        self._is_log_moved = False
         threads = settings.model.max_running + settings.limits.max_queued + SPARE_THREADS
         self._dispatcher = ThreadedTaskDispatcher()
         try:
@@ -75,11 +77,10 @@ class Server:
         """Answer until a signal, or `stop`; return the exit code 0.
 
         Args:
-            signals: whether to take SIGTERM and SIGINT, which only the main thread can.
+            signals: whether to take signals, which only the main thread can.
         """
-        before = {number: signal.getsignal(number) for number in _SIGNALS} if signals else {}
-        for number in before:
-            signal.signal(number, self._on_signal)
+        handlers = self._handlers() if signals else {}
+        before = {number: signal.signal(number, call) for number, call in handlers.items()}
         try:
             while not self._ending.is_set():
                 self._turn()
@@ -122,9 +123,27 @@ class Server:
     def _turn(self) -> None:
         """Wait for sockets once, and serve them."""
         wasyncore.poll2(_LOOK_S, self._sockets)
+        if self._is_log_moved:
+            self._is_log_moved = False
+            self._service.access_log.reopen()
 
-    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+    def _handlers(self) -> dict[signal.Signals, Callable[[int, FrameType | None], None]]:
+        """Return what is done at which signal.
+
+        A process with a terminal gets SIGHUP when that is closed, and ends.
+        """
+        handlers: dict[signal.Signals, Callable[[int, FrameType | None], None]]
+        handlers = dict.fromkeys(_ENDINGS, self._on_ending)
+        if self._service.settings.log.file is not None and not os.isatty(0):
+            handlers[signal.SIGHUP] = self._on_hangup
+        return handlers
+
+    def _on_ending(self, number: int, frame: FrameType | None) -> None:
         self.stop()
+
+    def _on_hangup(self, number: int, frame: FrameType | None) -> None:
+        # Only noted: the log's lock may be held by what was interrupted.
+        self._is_log_moved = True
 
     def _drain(self) -> None:
         """Wait for running requests, and cancel what is left."""

@@ -7,7 +7,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 from appliance.attestation import Attestor
 from appliance.log.log import Log
@@ -19,6 +19,10 @@ from appliance.service.readiness import Readiness
 from appliance.service.settings import Settings
 
 if TYPE_CHECKING:
+    from appliance.service.answering import Answering
+    from appliance.service.attestations import AttestationStore
+    from appliance.service.start_report import StartReport
+    from appliance.service.worker import EngineWorker
     from engine.model import Model
 
 _MAX_ERRORS = 20
@@ -43,7 +47,7 @@ class Service:
         worker: the engine's thread.
         attestations: bundles that can be fetched.
         answering: what takes requests for text.
-        report: how the start went, an object with `as_json`.
+        report: how the start went so far.
         on_begin: called with the service when model, log and attestor are there.
         on_drain: called with the seconds that running requests have left, when the process is to
             end; each returns when it has seen to that.
@@ -63,10 +67,10 @@ class Service:
     model: Model | None = None
     log: Log | None = None
     attestor: Attestor | None = None
-    worker: Any = None
-    attestations: Any = None
-    answering: Any = None
-    report: Any = None
+    worker: EngineWorker | None = None
+    attestations: AttestationStore | None = None
+    answering: Answering | None = None
+    report: StartReport | None = None
     on_begin: list[Callable[[Service], None]] = field(default_factory=list)
     on_drain: list[Callable[[float], None]] = field(default_factory=list)
     on_cancel: list[Callable[[], None]] = field(default_factory=list)
@@ -119,11 +123,16 @@ class Service:
         else:
             # Without the path and the file system's words, which the operator finds on /v1/status.
             self.state.problem("keys", "the file of API keys cannot be used")
-        log_state = "ready" if self.log is None else self.log.state
-        if log_state == "ready":
+        self._look_at_log()
+
+    def _look_at_log(self) -> None:
+        log = self.log
+        if log is None or (log.state == "ready" and log.has_room):
             self.state.clear("log")
+        elif log.state == "ready":
+            self.state.problem("log", "the log cannot be written: the disk is full")
         else:
-            self.state.problem("log", f"the log cannot be written: {log_state}")
+            self.state.problem("log", f"the log cannot be written: {log.state}")
 
     def note_error(self, kind: str, where: str) -> None:
         """Keep a failure that nobody expected: its class and a place in our code, no text."""

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 from appliance.api.errors import engine_error, not_ready, overloaded
 from appliance.service.job import Cause, Deadlines, Job
-from engine.errors import EngineError
+from engine.errors import EngineError, WeightsError, WeightsUncheckedError
 from engine.sequence import FinishReason, Request
 from engine.text.detokenizer import Detokenizer
 from engine.text.stop import StopMatcher
@@ -30,6 +30,11 @@ if TYPE_CHECKING:
 _LOG: Final = logging.getLogger("windhover.worker")
 _RETRY_AFTER_S: Final = 5
 _MOST_RETRY_AFTER_S: Final = 300
+_HUNG_S: Final = 1.0
+
+
+class StallError(EngineError):
+    """A step does not return, and nobody knows whether it ever will."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +149,7 @@ class EngineWorker:
         self._watches: dict[int, _StopWatch] = {}
         self._numbers = WorkerNumbers()
         self._generated = 0
+        self._step_begun: float | None = None
         self._thread = threading.Thread(target=self._run, name="windhover-engine", daemon=True)
         self._thread.start()
 
@@ -169,6 +175,12 @@ class EngineWorker:
     def clock(self) -> Callable[[], float]:
         """The clock of deadlines, in seconds."""
         return self._clock
+
+    @property
+    def step_s(self) -> float:
+        """Seconds that the step has taken which is going on; 0 between steps. Waits for nobody."""
+        begun = self._step_begun
+        return 0.0 if begun is None else self._clock() - begun
 
     @property
     def numbers(self) -> WorkerNumbers:
@@ -255,7 +267,12 @@ class EngineWorker:
             self._changed.notify_all()
         self.cancel_all(Cause.DRAIN)
         if threading.current_thread() is not self._thread:
-            self._thread.join()
+            # A step that hangs cannot be ended: the thread ends with the process.
+            self._thread.join(_HUNG_S if isinstance(self._failure, StallError) else None)
+
+    def abandon(self) -> None:
+        """End everything though a step does not return; nothing is taken any more. Any thread."""
+        self._end_all(StallError("a step of the engine does not return"), is_hung=True)
 
     def _require_running(self) -> None:
         if self._failure is not None:
@@ -279,9 +296,12 @@ class EngineWorker:
         try:
             while self._take():
                 self._give_up()
-                begun = self._clock()
+                begun = self._step_begun = self._clock()
                 progress = self._scheduler.step()
+                self._step_begun = None
                 now = self._clock()
+                if self._failure is not None:
+                    return  # everything was ended while the step hung
                 self._compare()
                 for sequence, choice in progress:
                     job = self._jobs.get(id(sequence))
@@ -391,20 +411,29 @@ class EngineWorker:
 
     def _fail(self, error: BaseException) -> None:
         """End everything with an error; nothing is taken any more."""
+        self._end_all(error, is_hung=False)
+
+    def _end_all(self, error: BaseException, *, is_hung: bool) -> None:
         _LOG.critical("the engine has stopped: %s", type(error).__name__)
         with self._changed:
+            if self._failure is not None:
+                return
             self._failure = error
-            left = [*self._jobs.values(), *self._inbox]
+            left = [*list(self._jobs.values()), *self._inbox]
             self._jobs, self._watches = {}, {}
             self._inbox.clear()
-        failure = EngineError("the engine has stopped")
-        failure.__cause__ = error
+        failure: EngineError
+        if isinstance(error, (WeightsError, WeightsUncheckedError)):
+            failure = error
+        else:
+            failure = EngineError("the engine has stopped")
+            failure.__cause__ = error
+        self._on_failure(error)  # before anybody is told, who might ask whether it goes on
         for job in left:
-            if job.sequence is not None:
+            if job.sequence is not None and not is_hung:
                 try:
                     job.sequence.finish(FinishReason.ERROR, failure)
                 except Exception:
                     # Its room in the cache is lost with the engine; who waits must hear of it.
                     _LOG.exception("a sequence could not be ended")
-            job.end(FinishReason.ERROR, failure)
-        self._on_failure(error)
+            job.end(FinishReason.ERROR, failure, is_traced=not is_hung)

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from flask import Blueprint, Response, jsonify
 
+from appliance.cli.errors import describe
 from appliance.facts import facts_of
 from appliance.service.endpoint import current_service, endpoint
 from appliance.service.service import Service
@@ -83,6 +84,7 @@ def _log(service: Service) -> dict[str, Any] | None:
     head = log.head
     return {
         "state": log.state,
+        "failure": None if log.failure is None else describe(log.failure).message,
         "log_id": log.log_id.hex(),
         "size": head.size,
         "root": head.root.hex(),

@@ -6,10 +6,11 @@ import errno
 import os
 import subprocess
 import sys
+import time
 
 import pytest
 
-from appliance.log import space
+from appliance.log import keeper, space
 from appliance.log.anchor import Anchor
 from appliance.log.check import LogCheck
 from appliance.log.errors import LogUnavailableError
@@ -115,6 +116,35 @@ def test_an_anchor_that_cannot_be_written_stops_the_log(case):
     assert caught.value.reason == "failed"
     assert isinstance(log.failure, WriteError)
     log.close()
+
+
+def test_an_anchor_without_room_is_tried_again_and_only_closings_go_on(case, monkeypatch):
+    monkeypatch.setattr(keeper, "INTERVAL_S", 0.0)
+    real, full = case.anchor.write, []
+
+    def write(anchor):
+        if full:
+            raise WriteError("no room") from OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        real(anchor)
+
+    monkeypatch.setattr(case.anchor, "write", write)
+    with case.start() as log:
+        admitted = log.append(entry("admission"), admits=True, reserve_bytes=100)
+        assert log.has_room
+        full.append(True)
+        with pytest.raises(LogUnavailableError) as caught:
+            log.idle_checkpoint()
+        assert caught.value.reason == "full"
+        assert (log.state, log.has_room, log.failure) == ("ready", False, None)
+        with pytest.raises(LogUnavailableError, match="no room for the anchor"):
+            log.append(entry("another"))
+        index = admitted.position.index
+        log.append(entry("closing"), closes=index, reservation=admitted.reservation)
+        full.clear()
+        while not log.has_room:
+            time.sleep(0.01)
+        log.append(entry("another"))
+    assert case.anchor.read().size == case.files().head.size
 
 
 def test_a_full_disk_refuses_admissions_and_lets_them_be_closed(case, monkeypatch):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import fields
 
 import pytest
@@ -75,6 +76,22 @@ def test_a_moved_log_is_begun_again(tmp_path):
     log.close()
     assert json.loads(path.read_text())["event"] == "start"
     assert path.stat().st_mode & 0o007 == 0
+
+
+def test_a_line_that_was_cut_stays_alone(tmp_path, monkeypatch):
+    path = tmp_path / "log"
+    log = AccessLog(path)
+    real, room = os.write, [7, 1, 1000]
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "write", lambda file, data: real(file, data[: room.pop(0)]))
+        for number in range(3):
+            log.event("turn", number=number)
+    log.event("turn", number=3)
+    log.close()
+    assert log.lost == 2
+    broken, *whole = path.read_text().splitlines()
+    assert broken == '{"time_'
+    assert [json.loads(line)["number"] for line in whole] == [2, 3]
 
 
 def test_metrics_count_what_was_noted(shell):

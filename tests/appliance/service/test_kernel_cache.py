@@ -7,7 +7,6 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -15,9 +14,6 @@ from appliance.service import kernel_cache
 from appliance.service.kernel_cache import prepare
 from engine.errors import ConfigError
 from tests.appliance.service.child import CHECKOUT, cache, environment, run
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 pytestmark = [pytest.mark.slow, pytest.mark.ci]
 
@@ -45,13 +41,10 @@ except ConfigError as error:
 """
 
 
-@pytest.fixture(scope="module")
-def prepared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+@pytest.fixture
+def prepared(prepared_kernels: Path) -> Path:
     """A folder of prepared kernels."""
-    folder = tmp_path_factory.mktemp("kernels") / "prepared"
-    assert prepare(folder).is_new
-    yield folder
-    unlock(folder)
+    return prepared_kernels
 
 
 def unlock(folder: Path) -> None:
@@ -135,9 +128,11 @@ def test_a_folder_that_the_process_could_write_is_refused(prepared: Path, tmp_pa
     unlock(folder)
 
 
-def test_a_process_killed_while_it_prepares_leaves_nothing_that_is_read(tmp_path: Path) -> None:
-    folder = tmp_path / "kernels"
-    (folder / ".new-abc").mkdir(parents=True)
+def test_a_process_killed_while_it_prepares_leaves_nothing_that_is_read(
+    prepared: Path, tmp_path: Path
+) -> None:
+    folder = copy(prepared, tmp_path / "kernels")
+    (folder / ".new-abc").mkdir()
     (folder / ".new-abc" / "half").write_bytes(b"x")
     made = prepare(folder)
     assert [path.name for path in folder.iterdir()] == [made.folder.name]

@@ -249,6 +249,32 @@ def test_what_is_left_after_the_time_is_cancelled(tmp_path):
         assert child.wait(30) == 0
 
 
+def test_a_log_that_was_renamed_goes_on_in_a_new_file_after_sighup(tmp_path):
+    child, address, _ = _child(tmp_path, "")
+    log, old = tmp_path / "access.jsonl", tmp_path / "access.jsonl.1"
+    statuses = []
+    with child:
+        for number in range(60):
+            if number == 20:
+                log.rename(old)
+            if number == 40:
+                child.send_signal(signal.SIGHUP)
+                _until(lambda: address.health() == 200 and log.exists())
+            statuses.append(address.ask(address.head("GET /openapi.json")).status)
+        child.send_signal(signal.SIGTERM)
+        assert child.wait(20) == 0
+    assert set(statuses) == {200}
+    routes = [[json.loads(line).get("route") for line in _lines(path)] for path in (old, log)]
+    numbers = [names.count("/openapi.json") for names in routes]
+    assert numbers[0] >= 40
+    assert numbers[1] > 0
+    assert sum(numbers) == 60
+
+
+def _lines(path):
+    return path.read_text().splitlines()
+
+
 def _ready(address):
     return json.loads(address.ask(address.head("GET /ready")).body)
 
@@ -258,6 +284,7 @@ def _child(folder, more):
     configuration.write_text(CONFIGURATION + more)
     child = subprocess.Popen(
         [sys.executable, "-c", CHILD, str(folder), str(configuration)],
+        stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         cwd=CHECKOUT,
         env=os.environ | {"PYTHONPATH": str(CHECKOUT)},
