@@ -12,9 +12,21 @@ _BENCHMARKS = {
         "appliance.cli.bench_engine",
         "Prefill, decode, memory and start, beside llama.cpp.",
     ),
+    "io": (
+        "appliance.cli.bench_io",
+        "How fast the disk gives a model, and what that makes of a token.",
+    ),
     "load": ("appliance.cli.bench_load", "Verifying and decrypting signed and sealed weights."),
     "log": ("appliance.cli.bench_log", "Appending to the log, signatures and syncs included."),
+    "memory": (
+        "appliance.cli.bench_memory",
+        "What a model takes of memory, as a cgroup is charged for it.",
+    ),
     "serve": ("appliance.cli.bench_serve", "What a running service delivers over HTTP."),
+    "serve-load": (
+        "appliance.cli.bench_serve_load",
+        "Whether a service stands many clients, some of them rude.",
+    ),
     "quality": ("appliance.cli.bench_quality", "Perplexity, and distance from a reference."),
 }
 
