@@ -34,6 +34,7 @@ COMMANDS: dict[str, Entry] = {
     "convert": Entry(
         "appliance.cli.convert", "Convert a GGUF file or a safetensors folder to VQF."
     ),
+    "synth": Entry("appliance.cli.synth", "Write random weights of a real shape, to measure with."),
     "keygen": Entry("appliance.cli.keygen", "Make a key pair and its lines of a trust file."),
     "sign": Entry("appliance.cli.sign", "Sign a VQF file as a release of a line of models."),
     "seal": Entry("appliance.cli.seal", "Encrypt a VQF file for some recipients."),
