@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from engine.model import Model
 
 NUMERICS: Final = "wh1"
-RESIDENCY: Final = "full"
 NO_DIGEST: Final = bytes(DIGEST_BYTES)
 
 
@@ -91,7 +90,7 @@ def facts_of(
         mode="dev" if dev else model.admission.mode,
         numerics=NUMERICS,
         kernel_path=TARGET.path,
-        residency=RESIDENCY,
+        residency=model.residency.mode,
         write_xor_execute=write_xor_execute,
         tokenizer_root=model.tokenizer_root,
         template_root=model.template_root,

@@ -22,6 +22,7 @@ from engine.kernels.pool import MAX_THREADS, Pool
 from engine.kv.cache import BLOCK_POSITIONS, BlockPool, SequenceCache
 from engine.leaf_hasher import LeafHasher
 from engine.memory.buffers import address_of
+from engine.memory.streamed import StreamedWeights
 from engine.memory.weights import Weights, read_vector
 from engine.models import write_forward
 from engine.models.graph import Graph
@@ -70,7 +71,7 @@ class Engine:
 
     def __init__(
         self,
-        weights: Weights,
+        weights: Weights | StreamedWeights,
         *,
         num_threads: int,
         max_rows: int = DEFAULT_MAX_ROWS,
@@ -100,6 +101,7 @@ class Engine:
         """
         self.config = weights.config
         self._weights = weights
+        self._streamed = weights if isinstance(weights, StreamedWeights) else None
         self.max_rows, self.max_outputs = max_rows, max_outputs
         context = self.config.context_length_tokens
         wanted = context if max_positions is None else max_positions
@@ -125,10 +127,12 @@ class Engine:
             max_rows=max_rows,
             max_outputs=max_outputs,
             max_positions=self.max_positions,
+            window_bytes=None if self._streamed is None else self._streamed.window_bytes,
         )
         write_forward(graph)
         self._graph = graph
         self._program = graph.program.to_array()
+        self._stages = graph.stages()
         self._pool = Pool(num_threads)
         bulk = load_bulk()
         self.row_hasher = RowHasher(bulk, num_threads=num_threads)
@@ -141,6 +145,8 @@ class Engine:
         shared = self.config.num_heads // self.config.num_kv_heads
         self._tile_rows = max(1, MAX_QUERIES // shared)
         self._step = np.zeros(layout.STEP_WORDS, np.int64)
+        self.layers_begun = 0
+        """In all steps: progress that others may look at while a step runs."""
 
     @property
     def num_threads(self) -> int:
@@ -171,9 +177,11 @@ class Engine:
         return Pooling(config.pooling, norm, config.norm_eps_bits)
 
     def close(self) -> None:
-        """End the threads; a second call does nothing."""
+        """End the threads, and close weights that are streamed; a second call does nothing."""
         self._end_threads()
         self.row_hasher.close()
+        if self._streamed is not None:
+            self._streamed.close()
 
     def step(
         self, pieces: Sequence[Piece], *, trace: bool = False, leaves: bool = False
@@ -191,6 +199,8 @@ class Engine:
             ConfigError: no rows or too many, too many logits, an id outside the vocabulary, a cache
                 that is full, not of this engine or there twice, or a closed engine.
             EngineError: the pool has too few blocks left.
+            WeightsError: streamed weights are not those that were accepted.
+            WeightsUncheckedError: streamed weights could not be read.
         """
         ids = self._check_step(pieces)
         rows = len(ids)
@@ -266,6 +276,8 @@ class Engine:
         tiles = self._tiles(pieces)
         outputs = self._output_rows(pieces)
         errors = np.zeros(len(ids), np.int32)
+        if self._streamed is not None:
+            ids = self._streamed.gather(ids)
         step = self._step
         step[layout.STEP_ROWS] = len(ids)
         step[layout.STEP_IDS] = address_of(ids)
@@ -281,8 +293,26 @@ class Engine:
         step[layout.STEP_TRACE] = 0 if residuals is None else address_of(residuals)
         step[layout.STEP_LEAVES] = 0 if leaves is None else address_of(leaves)
         step[layout.STEP_HASHER] = 0 if self._leaf_hasher is None else self._leaf_hasher.address
-        self._pool.run(self._program, step)
+        self._execute(step, has_outputs=len(outputs) > 0)
         return errors
+
+    def _execute(self, step: NDArray[np.int64], *, has_outputs: bool) -> None:
+        """Run the program: as a whole, or stage by stage with the window that each needs."""
+        weights = self._streamed
+        if weights is None:
+            self.layers_begun += self.config.num_layers
+            self._pool.run(self._program, step)
+            return
+        stages = [stage for stage in self._stages if has_outputs or not stage.is_head]
+        weights.begin([stage.window for stage in stages if stage.window is not None])
+        try:
+            for stage in stages:
+                self.layers_begun += stage.layer is not None
+                if stage.window is not None:
+                    weights.enter(stage.window)
+                self._pool.run(self._program[stage.start : stage.stop], step)
+        finally:
+            weights.end()
 
     def _tiles(self, pieces: Sequence[Piece]) -> NDArray[np.int64]:
         """Cut pieces into attention tiles, longest contexts first: threads then end together."""

@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
@@ -15,7 +16,9 @@ from engine.admission import WeightsPolicy, admit, record_load
 from engine.config import ModelConfig, TokenizerConfig
 from engine.errors import ConfigError, TemplateError, UnsupportedError
 from engine.memory.buffers import return_freed_memory
-from engine.memory.full import FullWeights
+from engine.memory.load import load_weights
+from engine.memory.residency import FULL, Residency
+from engine.memory.streamed import StreamedWeights
 from engine.text.template import ChatTemplate, Json
 from engine.text.tokenizer import Tokenizer
 from engine.vqf import VqfFile, open_vqf
@@ -25,6 +28,9 @@ from engine.vqf.unlock import Unlock
 if TYPE_CHECKING:
     from engine.forward import Engine
     from engine.grammar.compile import GrammarCompiler
+    from engine.memory.full import FullWeights
+    from engine.memory.mapped import MappedWeights
+    from engine.memory.verified import VerifiedWeights
 
 DEFAULT_MAX_ROWS: Final = 512
 
@@ -40,20 +46,24 @@ def usable_cores() -> int:
 
 def _read(
     file: VqfFile,
+    residency: Residency,
     *,
     as_floats: bool,
     num_threads: int,
     progress: Callable[[int, int], None] | None,
-) -> FullWeights:
+) -> FullWeights | MappedWeights | VerifiedWeights:
     """Read the weights, with compiled kernels where they save more time than they cost."""
-    if file.form is Form.SEALED or file.preamble.data_length >= _WORTH_KERNELS_BYTES:
+    is_large = file.preamble.data_length >= _WORTH_KERNELS_BYTES
+    if file.form is Form.SEALED or is_large or residency.mode == "verified-stream":
         from crypto.kernels.load import load_bulk  # noqa: PLC0415  (takes numba)
 
         file.bulk = load_bulk()
     else:
         # Digests leave one core to what is parsed and imported meanwhile.
         num_threads = max(1, num_threads - 1)
-    return FullWeights(file, as_floats=as_floats, num_threads=num_threads, progress=progress)
+    return load_weights(
+        file, residency, as_floats=as_floats, num_threads=num_threads, progress=progress
+    )
 
 
 class Model:
@@ -72,12 +82,13 @@ class Model:
         max_outputs: int = 64,
         max_blocks: int | None = None,
         float_profile: bool = False,
+        residency: Residency = FULL,
         progress: Callable[[int, int], None] | None = None,
     ) -> None:
         """Read and check a VQF file, and start the engine.
 
         Args:
-            path: the file; closed again when this returns.
+            path: the file; closed again when this returns, with residency full.
             policy: whom its weights are accepted from; the floors rise when they have been loaded.
             unlock: what opens it if it is sealed.
             now_unix_s: the time for the policy's dates, in seconds; by default the clock's.
@@ -87,6 +98,7 @@ class Model:
             max_outputs: as of `Engine`.
             max_blocks: as of `Engine`.
             float_profile: run profile `wh1-float` (NUMERICS N13): for comparison, never to serve.
+            residency: how the weights are kept.
             progress: called with (bytes read, bytes in all).
 
         Raises:
@@ -97,14 +109,17 @@ class Model:
             WeightsError: a tag or a digest did not verify.
             WriteError: the floors could not be raised.
             WeightsUncheckedError: the file could not be read.
-            UnsupportedError: something in it is not supported.
+            UnsupportedError: something in it is not supported, or residency stream of a file that
+                is signed or sealed.
             ConfigError: an argument is outside its range.
         """
         threads = usable_cores() if num_threads is None else num_threads
         if threads < 1:
             raise ConfigError(f"num_threads must be at least 1, not {threads}")
         now = int(time.time()) if now_unix_s is None else now_unix_s
-        with open_vqf(Path(path), unlock) as file:
+        self.residency = residency
+        with ExitStack() as opened:
+            file = opened.enter_context(open_vqf(Path(path), unlock))
             self.admission = admit(file, policy, now=now)
             self.config: ModelConfig = file.manifest.config
             self.tokenizer_config: TokenizerConfig = file.manifest.tokenizer
@@ -120,7 +135,12 @@ class Model:
             self.template_root: bytes | None = None
             with ThreadPoolExecutor(max_workers=1) as background:
                 reading = background.submit(
-                    _read, file, as_floats=float_profile, num_threads=threads, progress=progress
+                    _read,
+                    file,
+                    residency,
+                    as_floats=float_profile,
+                    num_threads=threads,
+                    progress=progress,
                 )
                 self.tokenizer = Tokenizer(file.read_bytes("tokenizer"), file.manifest.tokenizer)
                 return_freed_memory()  # the parsed document, before the next peak
@@ -132,23 +152,27 @@ class Model:
                 from engine.forward import Engine  # noqa: PLC0415
 
                 weights = reading.result()
-        record_load(self.admission, policy)
-        if self.tokenizer.vocab_size > self.config.vocab_size:
-            raise UnsupportedError(
-                f"the tokenizer has the id {self.tokenizer.vocab_size - 1}, "
-                f"but the embedding only {self.config.vocab_size} rows"
+            if isinstance(weights, StreamedWeights):
+                opened.callback(weights.close)
+            record_load(self.admission, policy)
+            if self.tokenizer.vocab_size > self.config.vocab_size:
+                raise UnsupportedError(
+                    f"the tokenizer has the id {self.tokenizer.vocab_size - 1}, "
+                    f"but the embedding only {self.config.vocab_size} rows"
+                )
+            self.resident_bytes = weights.resident_bytes
+            self.locked_bytes = weights.lock()
+            self.engine: Engine = Engine(
+                weights,
+                num_threads=threads,
+                max_rows=max_rows,
+                max_positions=max_positions,
+                max_outputs=max_outputs,
+                max_blocks=max_blocks,
+                single_cache=float_profile,
             )
-        self.resident_bytes = weights.resident_bytes
-        self.locked_bytes = weights.lock()
-        self.engine: Engine = Engine(
-            weights,
-            num_threads=threads,
-            max_rows=max_rows,
-            max_positions=max_positions,
-            max_outputs=max_outputs,
-            max_blocks=max_blocks,
-            single_cache=float_profile,
-        )
+            if isinstance(weights, StreamedWeights):
+                opened.pop_all()  # the file is theirs, and the engine closes it
 
     def __enter__(self) -> Self:
         """Use the model."""

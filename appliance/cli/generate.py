@@ -18,6 +18,7 @@ from appliance.cli.access import Access, access_options
 from appliance.cli.attest import Attestation, attest_options
 from appliance.cli.options import json_option, weights_argument
 from appliance.cli.output import Progress, printable, write_json
+from appliance.cli.residency import residency_options
 from appliance.cli.values import now_s
 from appliance.cli.verdict import verdict_as_json
 from engine.errors import ConfigError
@@ -27,6 +28,7 @@ from engine.text.stop import StopMatcher
 if TYPE_CHECKING:
     from appliance.cli.attested_answer import Opened
     from engine.admission import WeightsPolicy
+    from engine.memory.residency import Residency
     from engine.model import Model
 
 _MAX_PROMPT_BYTES = 8 << 20
@@ -83,7 +85,7 @@ def _show(text: str) -> None:
 @click.option("--top-k", type=int, default=0, show_default=True)
 @click.option("--min-p", default="0", show_default=True)
 @click.option("--stop", "stops", multiple=True, help="A string that ends the answer; repeatable.")
-@click.option("--residency", type=click.Choice(["full"]), default="full", show_default=True)
+@residency_options
 @click.option(
     "--threads", type=click.IntRange(1, 256), help="By default the cores that the process may use."
 )
@@ -109,7 +111,7 @@ def command(
     top_k: int,
     min_p: str,
     stops: tuple[str, ...],
-    residency: str,
+    residency: Residency,
     threads: int | None,
     context: int | None,
     no_trace: bool,
@@ -161,6 +163,7 @@ def command(
                     now_unix_s=now,
                     num_threads=threads,
                     max_positions=context,
+                    residency=residency,
                     progress=progress,
                 )
             )
@@ -217,7 +220,7 @@ def command(
         "model_digest": model.model_digest.hex(),
         "verdict": verdict_as_json(model.admission, policy),
         "seed": chosen_seed,
-        "residency": residency,
+        "residency": residency.mode,
         "kernel_path": _kernel_path(),
         "threads": model.engine.num_threads,
         "timings": {

@@ -79,6 +79,35 @@ class ModelSettings:
         ),
         0,
     )  # fmt: skip
+    residency: str = setting(
+        Text(
+            text="How the weights are kept: all in memory (`full`), or read for each step, in "
+            "less memory and more time: plain ones through the memory map (`stream`), or any, "
+            "each piece verified whenever it is read (`verified-stream`).",
+            pattern="full|stream|verified-stream",
+            like='"full", "stream" or "verified-stream"',
+        ),
+        "full",
+    )
+    window_mb: int = setting(
+        Integer(
+            text="How much of streamed weights is there at a time.",
+            least=1, most=1 << 14, unit="MiB",
+        ),
+        32,
+    )  # fmt: skip
+    keep_layers: int = setting(
+        Integer(
+            text="Layers of streamed weights that stay in memory, the one that is computed "
+            "included.",
+            least=1, most=1 << 14,
+        ),
+        1,
+    )  # fmt: skip
+    drop_page_cache: bool = setting(
+        Flag(text="Whether what was read of streamed weights leaves the system's cache, too."),
+        False,
+    )
     max_running: int = setting(
         Integer(text="Most requests that are answered at the same time.", least=1, most=64), 8
     )
@@ -245,6 +274,14 @@ class LimitSettings:
         ),
         300,
     )  # fmt: skip
+    step_s: int = setting(
+        Integer(
+            text="How long one step of the engine may take before it is taken for hung: what runs "
+            "is closed with an error, and nothing is answered until the process is started again.",
+            least=1, most=_DAY_S, unit="seconds",
+        ),
+        300,
+    )  # fmt: skip
     request_s: int = setting(
         Integer(
             text="How long a request may take in all; what was said until then is closed as "
@@ -319,7 +356,12 @@ class LogSettings:
     """The access log: JSON lines about requests, never what was asked or answered."""
 
     file: Path | None = setting(
-        File(text="Where lines are appended; by default they go to standard error."), None
+        File(
+            text="Where lines are appended; by default they go to standard error. Whoever renames "
+            "the file sends SIGHUP, and a new one of this name is begun; a process that was "
+            "started at a terminal ends at SIGHUP instead.",
+        ),
+        None,
     )
 
 

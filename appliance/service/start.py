@@ -13,14 +13,15 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from appliance.attestation import Attestor
 from appliance.cli.errors import describe
 from appliance.facts import facts_of
 from appliance.log.log import Log
 from appliance.service import housekeeping, kernel_cache, preflight
-from appliance.service.lock import Lock, lock
+from appliance.service.lock import lock
+from appliance.service.start_report import StartReport, Step
 from appliance.software import begin_software_digest
 from crypto.errors import UnavailableError
 from crypto.floors import Floors
@@ -29,6 +30,7 @@ from engine.errors import CancelledError, ConfigError
 
 if TYPE_CHECKING:
     from appliance.service.service import Service
+    from engine.memory.residency import Mode
     from engine.model import Model
 
 STEPS: Final = {
@@ -45,48 +47,6 @@ STEPS: Final = {
     "engine": "starting the engine",
 }
 """The steps in their order, and what they are doing."""
-
-
-class Step(NamedTuple):
-    """A step that is done. name: one of `STEPS`. seconds: how long it took."""
-
-    name: str
-    seconds: float
-
-
-class StartReport(NamedTuple):
-    """How the start went, for /v1/status and the line of the log.
-
-    steps: those done so far. seconds: since the beginning. kernels: `prepared`, `user-cache` or
-    `compiled`. lock: of the process, None before it. memory: of the weights, None before them.
-    known_answers: small models asked. lost: admissions of an earlier process that were closed.
-    notes: lines for a person.
-    """
-
-    steps: tuple[Step, ...] = ()
-    seconds: float = 0.0
-    kernels: str = ""
-    lock: Lock | None = None
-    memory: housekeeping.MemoryReport | None = None
-    known_answers: int = 0
-    lost: int = 0
-    notes: tuple[str, ...] = ()
-
-    def as_json(self) -> dict[str, object]:
-        """Return the object of /v1/status and of the log."""
-        memory = None
-        if self.memory is not None:
-            memory = self.memory._asdict() | {"locked": self.memory.is_locked}
-        return {
-            "seconds": round(self.seconds, 3),
-            "steps": {step.name: round(step.seconds, 3) for step in self.steps},
-            "kernels": self.kernels,
-            "write_xor_execute": None if self.lock is None else self.lock.state,
-            "memory": memory,
-            "known_answers": self.known_answers,
-            "lost_admissions": self.lost,
-            "notes": list(self.notes),
-        }
 
 
 class Start:
@@ -198,6 +158,7 @@ class Start:
 
     def _read_model(self, policy: preflight.Policy) -> Model:
         """Read every byte of the weights, and start the engine's threads."""
+        from engine.memory.residency import Residency  # noqa: PLC0415
         from engine.model import Model  # noqa: PLC0415  (imports numba)
 
         limit = housekeeping.raise_memory_limit()
@@ -211,6 +172,12 @@ class Start:
                 max_rows=settings.prefill_tokens + settings.max_running,
                 max_outputs=settings.max_running,
                 max_positions=settings.context_tokens or None,
+                residency=Residency(
+                    cast("Mode", settings.residency),
+                    settings.window_mb << 20,
+                    settings.keep_layers,
+                    settings.drop_page_cache,
+                ),
                 progress=self._progress,
             )
         self._open.enter_context(model)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import ctypes
+import mmap
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 ALIGNMENT_BYTES: Final = 64
+PAGE_BYTES: Final = 4096
+"""What direct input and output is aligned to; a page of memory has this size or a multiple."""
 
 
 def aligned_bytes(size_bytes: int) -> NDArray[np.uint8]:
@@ -16,6 +19,24 @@ def aligned_bytes(size_bytes: int) -> NDArray[np.uint8]:
     raw = np.empty(size_bytes + ALIGNMENT_BYTES, np.uint8)
     start = -raw.ctypes.data % ALIGNMENT_BYTES
     return raw[start : start + size_bytes]
+
+
+def page_aligned_bytes(size_bytes: int) -> NDArray[np.uint8]:
+    """Return uint8[size_bytes] at a multiple of 4096, as reads past the system's cache want it."""
+    raw = np.empty(size_bytes + PAGE_BYTES, np.uint8)
+    start = -raw.ctypes.data % PAGE_BYTES
+    return raw[start : start + size_bytes]
+
+
+def mapped_pages(size_bytes: int) -> NDArray[np.uint8]:
+    """Return zeroed uint8[size_bytes] at the start of a page, in a private mapping of its own.
+
+    For large buffers that come and go: pages are taken as they are touched, and go back to the
+    system with the last reference, which the C library does not promise.
+    """
+    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+    memory = mmap.mmap(-1, max(size_bytes, 1), flags=flags)  # an empty mapping is refused
+    return np.frombuffer(memory, np.uint8, size_bytes)
 
 
 def return_freed_memory() -> None:

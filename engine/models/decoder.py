@@ -10,6 +10,7 @@ def write_forward(g: Graph) -> None:
     g.rope_table()
     x = g.embed("embedding")
     for layer in range(g.config.num_layers):
+        g.layer_starts(layer)
         g.snapshot(layer, x)
         write_layer(g, layer, f"layers.{layer}.")
     g.snapshot(g.config.num_layers, x)

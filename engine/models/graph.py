@@ -30,6 +30,10 @@ from engine.kernels.program import (
 )
 from engine.memory.buffers import address_of, aligned_bytes
 from engine.memory.weights import PlacedTensor, Weights
+from engine.memory.windows import NO_WINDOW, Cutter, PanelRange
+from engine.models.stages import Plan, Stage
+from engine.vqf.kinds import PANEL_ROWS
+from engine.vqf.panels import packed_bytes
 
 _LAYER_GRAIN: Final = 4
 _HEAD_GRAIN: Final = 16
@@ -57,6 +61,7 @@ class Graph:
         max_rows: int,
         max_outputs: int,
         max_positions: int,
+        window_bytes: int | None = None,
     ) -> None:
         """Allocate activations.
 
@@ -68,12 +73,15 @@ class Graph:
             max_rows: largest number of positions in a step.
             max_outputs: largest number of positions in a step whose logits are wanted.
             max_positions: longest sequence.
+            window_bytes: most bytes of matrices that are there at once; None: all are.
 
         Raises:
             UnsupportedError: a dimension that the kernels cannot work on.
         """
         self.config: ModelConfig = weights.config
         self.program = Program()
+        self._cutter = None if window_bytes is None else Cutter(window_bytes)
+        self._plan = Plan()
         self._weights = weights
         self._layer_bytes = layer_bytes
         self._single_cache = single_cache
@@ -161,6 +169,11 @@ class Graph:
         tensor = self._weights.find(name)
         return 0 if tensor is None else int(self._weights.bases[tensor.base]) + tensor.offset_bytes
 
+    def stages(self) -> list[Stage]:
+        """Return the parts of the program, each with the window that it needs."""
+        windows = () if self._cutter is None else self._cutter.windows
+        return self._plan.stages(len(self.program), windows)
+
     def _add(
         self, kernel: Kernel, tensor: PlacedTensor | None, *arguments: int, barrier: int = ALWAYS
     ) -> None:
@@ -181,6 +194,10 @@ class Graph:
         table, x = self._tensor(name), self.residual
         self._add(ops.EMBED[table.kind], table, x.size, x.floats)
         return x
+
+    def layer_starts(self, layer: int) -> None:
+        """Say that what follows is of this layer."""
+        self._plan.starts_layer(len(self.program), layer)
 
     def snapshot(self, layer: int, x: Rows) -> None:
         """Check that x is finite, and keep it or its hashes for the trace as x(t, layer)."""
@@ -210,25 +227,37 @@ class Graph:
         grain: int = _LAYER_GRAIN,
     ) -> None:
         tensor = self._tensor(name)
-        num_outputs, num_inputs = tensor.shape
+        num_inputs = tensor.shape[1]
         if num_inputs != x.size:
             raise WeightsError(f"{name} takes {num_inputs} inputs, not {x.size}")
-        self._add(
-            ops.LINEAR[tensor.kind],
-            tensor,
-            num_inputs,
-            -(-num_outputs // 16),
-            x.quantised if tensor.kind in LAYOUTS else x.floats,
-            output,
-            stride,
-            self._vector_address(name + "_bias"),
-            int(add),
-            self._unpacked,
-            self._unpack_bytes,
-            grain,
-            rows,
-            barrier=barrier,
-        )
+        panel_bytes = packed_bytes(tensor.kind, PANEL_ROWS, num_inputs)
+        bias = self._vector_address(name + "_bias")
+        ranges = self._ranges(tensor, panel_bytes)
+        for part in ranges:
+            self._plan.needs(len(self.program), part.window)
+            self.program.add(
+                ops.LINEAR[tensor.kind],
+                tensor.offset_bytes + part.first * panel_bytes,
+                num_inputs,
+                part.num_panels,
+                x.quantised if tensor.kind in LAYOUTS else x.floats,
+                output + part.first * PANEL_ROWS * 4,
+                stride,
+                bias and bias + part.first * PANEL_ROWS * 4,
+                int(add),
+                self._unpacked,
+                self._unpack_bytes,
+                grain,
+                rows,
+                base=tensor.base,
+                barrier=barrier if part is ranges[-1] else NEVER,
+            )
+
+    def _ranges(self, tensor: PlacedTensor, panel_bytes: int) -> list[PanelRange]:
+        """Return the panels of a matrix by the window that they are in."""
+        if self._cutter is None:
+            return [PanelRange(0, -(-tensor.shape[0] // PANEL_ROWS), NO_WINDOW)]
+        return list(self._cutter.cut(tensor, panel_bytes))
 
     def linear_each(self, x: Rows, names: Sequence[str]) -> list[Rows]:
         """Apply several layers to the same rows; the results have buffers of their own."""
@@ -302,6 +331,7 @@ class Graph:
 
     def head(self, h: Rows, name: str) -> None:
         """Compute logits of the rows that want them."""
+        self._plan.starts_head(len(self.program))
         self._linear(
             h,
             name,

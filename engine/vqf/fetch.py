@@ -72,21 +72,63 @@ class ChunkSource:
 
         Security: after an error the buffers hold what was in the file, unverified.
         """
-        for chunk, buffer in zip(chunks, buffers, strict=True):
-            read_into(self._descriptor, buffer, self.data_offset + chunk.offset)
+        self._read(chunks, buffers)
         if self._seal is None:
             return bulk.sm3_many(LEAF_PREFIX, buffers)
-        keys, table = self._seal.keys, self._seal.tags
-        prefixes = [keys.chunk_prefix(chunk) for chunk in chunks]
-        tags = bulk.hmac_sm3_many(keys.tags, prefixes, buffers)
+        self._check_tags(self._seal, chunks, buffers, bulk)
+        blocks = [initial_block(chunk) for chunk in chunks]
+        return bulk.sm4_ctr_sm3_many(self._seal.keys.data_cipher, blocks, LEAF_PREFIX, buffers)
+
+    def fetch_again(
+        self,
+        chunks: Sequence[Chunk],
+        buffers: Sequence[memoryview],
+        bulk: Bulk,
+        leaf_hashes: Sequence[bytes],
+    ) -> None:
+        """Read chunks of one length that were accepted before, and accept only the same again.
+
+        Args:
+            chunks: what to read.
+            buffers: writable memory for each, of its length, which nobody else writes to.
+            bulk: what hashes and decrypts.
+            leaf_hashes: 32 bytes by the number of the chunk, as `fetch` returned them; not looked
+                at in a sealed file, whose tags are compared with the table that was read once.
+
+        Raises:
+            WeightsError: V5, V6: a chunk is not the one that was accepted. Of a sealed file none of
+                these chunks was decrypted.
+            WeightsUncheckedError: the file cannot be read, or became shorter.
+
+        Security: after an error the buffers hold what was in the file, unverified.
+        """
+        self._read(chunks, buffers)
+        if self._seal is not None:
+            self._check_tags(self._seal, chunks, buffers, bulk)
+            blocks = [initial_block(chunk) for chunk in chunks]
+            bulk.sm4_ctr_many(self._seal.keys.data_cipher, blocks, buffers)
+            return
+        for chunk, found in zip(chunks, bulk.sm3_many(LEAF_PREFIX, buffers), strict=True):
+            if not hmac.compare_digest(found, leaf_hashes[chunk.number]):
+                name = self._names[chunk.extent]
+                message = f"chunk {chunk.in_extent} of extent {name} is not the one that was there"
+                raise WeightsError(message, "V6")
+
+    def _read(self, chunks: Sequence[Chunk], buffers: Sequence[memoryview]) -> None:
+        for chunk, buffer in zip(chunks, buffers, strict=True):
+            read_into(self._descriptor, buffer, self.data_offset + chunk.offset)
+
+    def _check_tags(
+        self, seal: Seal, chunks: Sequence[Chunk], buffers: Sequence[memoryview], bulk: Bulk
+    ) -> None:
+        prefixes = [seal.keys.chunk_prefix(chunk) for chunk in chunks]
+        tags = bulk.hmac_sm3_many(seal.keys.tags, prefixes, buffers)
         for chunk, tag in zip(chunks, tags, strict=True):
             start = TAG_BYTES * chunk.number
-            if not hmac.compare_digest(tag, table[start : start + TAG_BYTES]):
+            if not hmac.compare_digest(tag, seal.tags[start : start + TAG_BYTES]):
                 name = self._names[chunk.extent]
                 message = f"chunk {chunk.in_extent} of extent {name} does not have its tag"
                 raise WeightsError(message, "V5")
-        blocks = [initial_block(chunk) for chunk in chunks]
-        return bulk.sm4_ctr_sm3_many(keys.data_cipher, blocks, LEAF_PREFIX, buffers)
 
 
 def read_into(descriptor: int, view: memoryview, offset: int) -> None:

@@ -99,10 +99,19 @@ class VqfFile:
             raise WeightsUncheckedError(f"{self.path} is closed")
         return self._descriptor
 
-    def source(self) -> ChunkSource:
-        """Return the data area, for readers of single chunks."""
+    def source(self, descriptor: int | None = None) -> ChunkSource:
+        """Return the data area, for readers of single chunks.
+
+        Args:
+            descriptor: another one of the same file; by default the one of this object.
+        """
         names = [f"{extent.name} of {self.path}" for extent in self.manifest.extents]
-        return ChunkSource(self.descriptor, self.preamble.data_offset, self.seal, names)
+        opened = self.descriptor if descriptor is None else descriptor
+        return ChunkSource(opened, self.preamble.data_offset, self.seal, names)
+
+    def chunks(self, name: str) -> Sequence[Chunk]:
+        """Return the chunks of an extent; KeyError if the file has none of this name."""
+        return self._chunks[name]
 
     def extent(self, name: str) -> Extent:
         """Return an extent; KeyError if the file has none of this name."""
