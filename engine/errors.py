@@ -66,6 +66,14 @@ class ContextLengthError(EngineError):
         self.limit_tokens = limit_tokens
 
 
+class SpillError(EngineError):
+    """Cache blocks could not be written to their file, or not be read back."""
+
+
+class SpillIntegrityError(SpillError):
+    """A cache block came back from its file as something else than was written."""
+
+
 class CancelledError(EngineError):
     """The caller cancelled the generation."""
 

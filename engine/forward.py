@@ -19,7 +19,10 @@ from engine.errors import ConfigError, NonFiniteError
 from engine.kernels import program as layout
 from engine.kernels.attention_tile import MAX_QUERIES, TILE_WORDS
 from engine.kernels.pool import MAX_THREADS, Pool
+from engine.kv.blocks import layer_bytes
+from engine.kv.budget import KvBudget, share_out
 from engine.kv.cache import BLOCK_POSITIONS, BlockPool, SequenceCache
+from engine.kv.pager import Pager
 from engine.leaf_hasher import LeafHasher
 from engine.memory.buffers import address_of
 from engine.memory.streamed import StreamedWeights
@@ -79,6 +82,7 @@ class Engine:
         max_positions: int | None = None,
         max_blocks: int | None = None,
         single_cache: bool = False,
+        kv_budget: KvBudget | None = None,
     ) -> None:
         """Write the model's program and start the threads, which end with this object.
 
@@ -93,9 +97,12 @@ class Engine:
                 sequence needs, four times.
             single_cache: keep keys and values as f32: profile `wh1-float` (NUMERICS N13), with
                 weights as floats.
+            kv_budget: how much memory the cache may take, and where the rest goes; None: all is in
+                memory.
 
         Raises:
-            ConfigError: a number that is not positive, or too many threads.
+            ConfigError: a number that is not positive, too many threads, or too small a budget.
+            SpillError: the file for the rest of the cache cannot be made.
             UnsupportedError: the kernels cannot work on such a model.
             WeightsError: a tensor is missing or has another shape.
         """
@@ -116,9 +123,33 @@ class Engine:
             max_positions=wanted,
             max_blocks=num_blocks,
         )
-        self.blocks = BlockPool(
-            self.config, max_blocks=num_blocks, number_bytes=4 if single_cache else 2
-        )
+        bulk = load_bulk()
+        number_bytes = 4 if single_cache else 2
+        self._pager = None
+        if kv_budget is not None:
+            shares = share_out(
+                kv_budget.budget_bytes,
+                num_layers=self.config.num_layers,
+                layer_bytes=layer_bytes(self.config, number_bytes),
+                max_blocks=num_blocks,
+                max_rows=max_rows,
+                max_outputs=max_outputs,
+            )
+            if shares.reader_bytes:
+                self._pager = Pager(
+                    self.config,
+                    kv_budget.folder,
+                    max_blocks=num_blocks,
+                    memory_blocks=shares.memory_blocks,
+                    reader_bytes=shares.reader_bytes,
+                    number_bytes=number_bytes,
+                    bulk=bulk,
+                    num_threads=num_threads,
+                )
+        if self._pager is None:
+            self.blocks = BlockPool(self.config, max_blocks=num_blocks, number_bytes=number_bytes)
+        else:
+            self.blocks = self._pager.pool
         graph = Graph(
             weights,
             layer_bytes=self.blocks.layer_bytes,
@@ -134,7 +165,6 @@ class Engine:
         self._program = graph.program.to_array()
         self._stages = graph.stages()
         self._pool = Pool(num_threads)
-        bulk = load_bulk()
         self.row_hasher = RowHasher(bulk, num_threads=num_threads)
         self._leaf_hasher = None
         if isinstance(bulk, LaneBulk):
@@ -177,11 +207,13 @@ class Engine:
         return Pooling(config.pooling, norm, config.norm_eps_bits)
 
     def close(self) -> None:
-        """End the threads, and close weights that are streamed; a second call does nothing."""
+        """End the threads, close files of weights and cache; a second call does nothing."""
         self._end_threads()
         self.row_hasher.close()
         if self._streamed is not None:
             self._streamed.close()
+        if self._pager is not None:
+            self._pager.close()
 
     def step(
         self, pieces: Sequence[Piece], *, trace: bool = False, leaves: bool = False
@@ -201,6 +233,8 @@ class Engine:
             EngineError: the pool has too few blocks left.
             WeightsError: streamed weights are not those that were accepted.
             WeightsUncheckedError: streamed weights could not be read.
+            SpillError: cached positions could not be written to their file, or read from it.
+            SpillIntegrityError: they are not those that were written.
         """
         ids = self._check_step(pieces)
         rows = len(ids)
@@ -293,26 +327,33 @@ class Engine:
         step[layout.STEP_TRACE] = 0 if residuals is None else address_of(residuals)
         step[layout.STEP_LEAVES] = 0 if leaves is None else address_of(leaves)
         step[layout.STEP_HASHER] = 0 if self._leaf_hasher is None else self._leaf_hasher.address
-        self._execute(step, has_outputs=len(outputs) > 0)
+        has_pages = self._pager is not None and self._pager.begin([p.cache for p in pieces])
+        self._execute(step, has_outputs=len(outputs) > 0, has_pages=has_pages)
         return errors
 
-    def _execute(self, step: NDArray[np.int64], *, has_outputs: bool) -> None:
-        """Run the program: as a whole, or stage by stage with the window that each needs."""
-        weights = self._streamed
-        if weights is None:
+    def _execute(self, step: NDArray[np.int64], *, has_outputs: bool, has_pages: bool) -> None:
+        """Run the program: as a whole, or in parts between which weights or positions come."""
+        weights, pager = self._streamed, self._pager if has_pages else None
+        if weights is None and pager is None:
             self.layers_begun += self.config.num_layers
             self._pool.run(self._program, step)
             return
         stages = [stage for stage in self._stages if has_outputs or not stage.is_head]
-        weights.begin([stage.window for stage in stages if stage.window is not None])
+        if weights is not None:
+            weights.begin([stage.window for stage in stages if stage.window is not None])
         try:
             for stage in stages:
                 self.layers_begun += stage.layer is not None
-                if stage.window is not None:
+                if pager is not None and stage.layer is not None:
+                    pager.layer(stage.layer)
+                if weights is not None and stage.window is not None:
                     weights.enter(stage.window)
                 self._pool.run(self._program[stage.start : stage.stop], step)
         finally:
-            weights.end()
+            if pager is not None:
+                pager.end()
+            if weights is not None:
+                weights.end()
 
     def _tiles(self, pieces: Sequence[Piece]) -> NDArray[np.int64]:
         """Cut pieces into attention tiles, longest contexts first: threads then end together."""

@@ -28,6 +28,7 @@ from engine.vqf.unlock import Unlock
 if TYPE_CHECKING:
     from engine.forward import Engine
     from engine.grammar.compile import GrammarCompiler
+    from engine.kv.budget import KvBudget
     from engine.memory.full import FullWeights
     from engine.memory.mapped import MappedWeights
     from engine.memory.verified import VerifiedWeights
@@ -83,6 +84,7 @@ class Model:
         max_blocks: int | None = None,
         float_profile: bool = False,
         residency: Residency = FULL,
+        kv_budget: KvBudget | None = None,
         progress: Callable[[int, int], None] | None = None,
     ) -> None:
         """Read and check a VQF file, and start the engine.
@@ -99,6 +101,7 @@ class Model:
             max_blocks: as of `Engine`.
             float_profile: run profile `wh1-float` (NUMERICS N13): for comparison, never to serve.
             residency: how the weights are kept.
+            kv_budget: as of `Engine`.
             progress: called with (bytes read, bytes in all).
 
         Raises:
@@ -170,6 +173,7 @@ class Model:
                 max_outputs=max_outputs,
                 max_blocks=max_blocks,
                 single_cache=float_profile,
+                kv_budget=kv_budget,
             )
             if isinstance(weights, StreamedWeights):
                 opened.pop_all()  # the file is theirs, and the engine closes it

@@ -108,6 +108,19 @@ class ModelSettings:
         Flag(text="Whether what was read of streamed weights leaves the system's cache, too."),
         False,
     )
+    kv_memory_mb: int = setting(
+        Integer(
+            text="Memory for the keys and values of what is answered; the rest is in a file, "
+            "encrypted, in `kv_folder`. 0 keeps all of it in memory.",
+            least=0, most=1 << 24, unit="MiB",
+        ),
+        0,
+    )  # fmt: skip
+    kv_folder: Path | None = setting(
+        File(text="The folder on a disk for that file, which has no name in it and goes with the "
+             "process. Needed where `kv_memory_mb` is not 0."),
+        None,
+    )  # fmt: skip
     max_running: int = setting(
         Integer(text="Most requests that are answered at the same time.", least=1, most=64), 8
     )

@@ -136,6 +136,8 @@ class Settings:
                          "passphrase; remove one of them")  # fmt: skip
         if model.unseal_key_passphrase is not None and model.unseal_key is None:
             self._refuse("model.unseal_key_passphrase", "needs model.unseal_key beside it")
+        if (model.kv_memory_mb == 0) != (model.kv_folder is None):
+            self._refuse("model.kv_folder", "goes with model.kv_memory_mb: write both or none")
         if self.auth.certificates and not self.server.is_unix:
             self._refuse("auth.certificates", "a header of nginx is believed on a unix socket "
                          "only; write server.listen = \"unix:/path\"")  # fmt: skip

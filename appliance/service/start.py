@@ -158,6 +158,7 @@ class Start:
 
     def _read_model(self, policy: preflight.Policy) -> Model:
         """Read every byte of the weights, and start the engine's threads."""
+        from engine.kv.budget import KvBudget  # noqa: PLC0415
         from engine.memory.residency import Residency  # noqa: PLC0415
         from engine.model import Model  # noqa: PLC0415  (imports numba)
 
@@ -178,6 +179,9 @@ class Start:
                     settings.keep_layers,
                     settings.drop_page_cache,
                 ),
+                kv_budget=None
+                if settings.kv_folder is None
+                else KvBudget(settings.kv_folder, settings.kv_memory_mb << 20),
                 progress=self._progress,
             )
         self._open.enter_context(model)

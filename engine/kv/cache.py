@@ -78,7 +78,10 @@ class SequenceCache:
 
     def advance(self, num_positions: int) -> None:
         """Count positions that a step has filled."""
+        first = self.num_positions // BLOCK_POSITIONS
         self.num_positions += num_positions
+        for number in self._blocks[first : self.num_positions // BLOCK_POSITIONS]:
+            self.pool.fill(number)
 
     def share(self, number: int, roots: NDArray[np.uint8] | None) -> None:
         """Go on with a full block that others hold too.
