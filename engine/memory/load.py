@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from contextlib import ExitStack
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from engine.errors import UnsupportedError
+from engine.memory.file_map import DONTNEED, POPULATE_READ, FileMap
 from engine.memory.full import FullWeights
 from engine.memory.mapped import MappedWeights, refuse_protected
 from engine.memory.residency import Residency
@@ -14,6 +17,7 @@ from engine.vqf.kept import KeptFile
 
 if TYPE_CHECKING:
     from engine.vqf import VqfFile
+    from engine.vqf.manifest import Extent
 
 
 def load_weights(
@@ -46,16 +50,35 @@ def load_weights(
         raise UnsupportedError("only residency full has a float profile")
     if residency.mode == "stream":
         refuse_protected(file)
-    kept = KeptFile(
-        file,
-        num_threads=num_threads,
-        drop_page_cache=residency.drop_page_cache,
-        progress=progress,
-    )
-    try:
+    with ExitStack() as undo:
+        options: dict[str, Any] = {}
+        mapped: FileMap | None = None
         if residency.mode == "stream":
-            return MappedWeights(kept, residency)
-        return VerifiedWeights(kept, residency)
-    except BaseException:
-        kept.close()
-        raise
+            mapped = FileMap(file.descriptor, file.preamble.data_offset + file.preamble.data_length)
+            undo.callback(mapped.close)
+            if not residency.drop_page_cache:
+                options["before_extent"] = partial(_bring, mapped, file, residency)
+        kept = KeptFile(
+            file,
+            num_threads=num_threads,
+            drop_page_cache=residency.drop_page_cache,
+            progress=progress,
+            **options,
+        )
+        undo.callback(kept.close)
+        weights: MappedWeights | VerifiedWeights
+        if mapped is not None:
+            weights = MappedWeights(kept, residency, mapped)
+        else:
+            weights = VerifiedWeights(kept, residency)
+        undo.pop_all()
+        return weights
+
+
+def _bring(mapped: FileMap, file: VqfFile, residency: Residency, extent: Extent) -> None:
+    """Have the system read an extent through the map, and so into large pages."""
+    first = file.preamble.data_offset + extent.offset_bytes
+    for start in range(first, first + extent.size_bytes, residency.window_bytes):
+        stop = min(start + residency.window_bytes, first + extent.size_bytes)
+        mapped.advise(start, stop, POPULATE_READ)
+        mapped.advise(start, stop, DONTNEED)

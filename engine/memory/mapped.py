@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from engine.errors import ConfigError, UnsupportedError
 from engine.memory.buffers import PAGE_BYTES, address_of
 from engine.memory.embedding_rows import EmbeddingRows
+from engine.memory.file_map import DONTNEED, WILLNEED, FileMap
 from engine.memory.lock import lock_pages
 from engine.memory.residency import Residency
 from engine.memory.resident import ResidentParts, layer_extent
@@ -29,43 +30,39 @@ if TYPE_CHECKING:
     from engine.vqf import VqfFile
     from engine.vqf.kept import KeptFile
 
-_WILLNEED: Final = 3
-_DONTNEED: Final = 4
 _AHEAD: Final = 1
 
 
 class MappedWeights(StreamedWeights):
     """Weights in the system's page cache, of which this process maps a window at a time."""
 
-    def __init__(self, kept: KeptFile, residency: Residency) -> None:
-        """Map the extents of a file whose weights were verified once.
+    def __init__(self, kept: KeptFile, residency: Residency, mapped: FileMap) -> None:
+        """Take over a file whose weights were verified once, and its map.
 
         Raises:
-            UnsupportedError: the file is signed or sealed.
-            WeightsUncheckedError: it cannot be mapped.
+            ConfigError: there are fewer layers than are to be kept.
+            WeightsError, WeightsUncheckedError: as `KeptFile.read`.
         """
         file = kept.file
-        refuse_protected(file)
         self._kept = kept
         self.config = file.manifest.config
         self.window_bytes = residency.window_bytes
         self._drop_page_cache = residency.drop_page_cache
         self._parts = ResidentParts(file.manifest, kept.read_range)
         self._extents = self._parts.extents
-        self._maps = [np.empty(0, np.uint8), *map(file.map_extent, self._extents[1:])]
         self.bases = self._parts.bases
-        for base, mapped in enumerate(self._maps[1:], 1):
-            self.bases[base] = address_of(mapped)
+        start = file.preamble.data_offset
+        # Where each extent begins in the map; base 0 is none.
+        self._offsets = [0, *(start + file.extent(n).offset_bytes for n in self._extents[1:])]
         kept_names = [layer_extent(n) for n in range(residency.keep_layers - 1)]
         if len(kept_names) > self.config.num_layers:
             raise ConfigError(f"there are only {self.config.num_layers} layers to keep")
         self._kept_layers = frozenset(map(self._extents.index, kept_names))
-        self._madvise = ctypes.CDLL(None, use_errno=True).madvise
-        self._madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
         self._rows = EmbeddingRows(self._parts.tensors["embedding"])
         self._order: tuple[Window, ...] = ()
         self._place = 0
         self._held: Window | None = None
+        self._map = mapped
 
     def find(self, name: str) -> PlacedTensor | None:
         """Return the tensor, or None if the model has none of that name."""
@@ -75,10 +72,10 @@ class MappedWeights(StreamedWeights):
         """Copy the embedding's panels with the rows of some ids; see `StreamedWeights`."""
         rows = self._rows
         starts, local = rows.place(ids)
-        mapped = self._maps[rows.tensor.base]
         for place, start in enumerate(starts.tolist()):
             stop = start + rows.panel_bytes
-            rows.row(place)[:] = mapped[start:stop]
+            address = self._address(rows.tensor.base) + start
+            ctypes.memmove(address_of(rows.row(place)), address, rows.panel_bytes)
             self._drop(Window(0, rows.tensor.base, start, stop))
         self.bases[rows.tensor.base] = rows.base
         return local
@@ -93,7 +90,7 @@ class MappedWeights(StreamedWeights):
         self._give_back()
         self._place += 1
         self._ask(self._order[self._place : self._place + _AHEAD])
-        self.bases[window.base] = address_of(self._maps[window.base])
+        self.bases[window.base] = self._address(window.base)
         self._held = window
 
     def end(self) -> None:
@@ -101,7 +98,8 @@ class MappedWeights(StreamedWeights):
         self._give_back()
 
     def close(self) -> None:
-        """Close the file; the map goes with this object."""
+        """Unmap and close the file."""
+        self._map.close()
         self._kept.close()
 
     @property
@@ -118,29 +116,28 @@ class MappedWeights(StreamedWeights):
         if window is not None and window.base not in self._kept_layers:
             self._drop(window)
 
+    def _address(self, base: int) -> int:
+        return self._map.address + self._offsets[base]
+
+    def _span(self, window: Window) -> tuple[int, int]:
+        """Return where a window begins and ends in the map."""
+        offset = self._offsets[window.base]
+        return offset + window.start_bytes, offset + window.stop_bytes
+
     def _ask(self, windows: Sequence[Window]) -> None:
         for window in windows:
-            address = address_of(self._maps[window.base])
-            start = address + window.start_bytes
-            begin = start - start % PAGE_BYTES
-            self._advise(begin, address + window.stop_bytes - begin, _WILLNEED)
+            start, stop = self._span(window)
+            if not self._map.is_cached(start, stop):
+                self._map.advise(start, stop, WILLNEED)
 
     def _drop(self, window: Window) -> None:
         """Unmap the pages of a window, those at its edges too: who needs them gets them again."""
-        address = address_of(self._maps[window.base])
-        start, stop = address + window.start_bytes, address + window.stop_bytes
-        begin, end = start - start % PAGE_BYTES, stop + -stop % PAGE_BYTES
-        self._advise(begin, end - begin, _DONTNEED)
+        start, stop = self._span(window)
+        self._map.advise(start, stop, DONTNEED)
         if self._drop_page_cache:
-            file = self._kept.file
-            extent = file.extent(self._extents[window.base])
-            offset = file.preamble.data_offset + extent.offset_bytes + begin - address
-            os.posix_fadvise(file.descriptor, offset, end - begin, os.POSIX_FADV_DONTNEED)
-
-    def _advise(self, address: int, length: int, advice: int) -> None:
-        if self._madvise(address, length, advice):
-            # Advice is no promise: what is not heeded costs time or memory, never a bit.
-            ctypes.set_errno(0)
+            begin = start - start % PAGE_BYTES
+            descriptor = self._kept.file.descriptor
+            os.posix_fadvise(descriptor, begin, stop - begin, os.POSIX_FADV_DONTNEED)
 
 
 def refuse_protected(file: VqfFile) -> None:

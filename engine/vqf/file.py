@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import mmap
 import os
 from codecs import getincrementaldecoder
 from typing import TYPE_CHECKING, Self
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 
 from crypto.merkle import root
-from engine.errors import FormatError, UnsupportedError, WeightsError, WeightsUncheckedError
+from engine.errors import FormatError, WeightsError, WeightsUncheckedError
 from engine.vqf.batches import batches, run_batches
 from engine.vqf.chunks import Chunk, all_chunks
 from engine.vqf.fetch import ChunkSource
@@ -203,32 +202,6 @@ class VqfFile:
             WeightsError, WeightsUncheckedError, FormatError: as `read_extents`.
         """
         return self.read_extent(name)[: self._extents[name].length_bytes].tobytes()
-
-    def map_extent(self, name: str) -> NDArray[np.uint8]:
-        """Map an extent with its filling, read-only and **unverified**: uint8[size_bytes].
-
-        Raises:
-            UnsupportedError: the file is signed or sealed.
-            WeightsUncheckedError: the file cannot be mapped, or is shorter than it was.
-
-        Security: nothing is compared with the root. The mapping shows what others write to the file
-        later, and touching it ends the process if the file is truncated meanwhile. It is for plain
-        weights under a policy that allows unsigned ones; everything else uses `read_extents`.
-        """
-        if self.form is not Form.PLAIN:
-            form = self.form.name.lower()
-            raise UnsupportedError(f"{self.path} is {form}; only plain files can be mapped")
-        extent = self._extents[name]
-        start = self.preamble.data_offset + extent.offset_bytes
-        # Pages of the machine may be larger than the file's.
-        begin = start - start % mmap.ALLOCATIONGRANULARITY
-        length = start - begin + extent.size_bytes
-        descriptor = self.descriptor  # mmap takes -1 for memory of zeros
-        try:
-            memory = mmap.mmap(descriptor, length, offset=begin, access=mmap.ACCESS_READ)
-        except (OSError, ValueError) as error:
-            raise WeightsUncheckedError(f"extent {name} cannot be mapped: {error}") from error
-        return np.frombuffer(memory, np.uint8, extent.size_bytes, start - begin)
 
     def _check(self, name: str, array: NDArray[np.uint8], leaf_hashes: list[bytes]) -> None:
         """Compare the root of an extent, apply R40 to R42."""

@@ -44,6 +44,7 @@ class KeptFile:
         *,
         num_threads: int = 1,
         drop_page_cache: bool = False,
+        before_extent: Callable[[Extent], None] = lambda extent: None,
         progress: Callable[[int, int], None] | None = None,
     ) -> None:
         """Verify all weights of an open file.
@@ -53,6 +54,7 @@ class KeptFile:
             num_threads: how many threads share the work of one read.
             drop_page_cache: read past the system's cache where the file system can, else ask it to
                 forget what was read.
+            before_extent: called with each extent before it is verified.
             progress: called with (bytes done, bytes in all).
 
         Raises:
@@ -69,7 +71,7 @@ class KeptFile:
         self._leaf_hashes: list[bytes] = []
         self._scratch = threading.local()
         try:
-            self._verify(progress)
+            self._verify(before_extent, progress)
             self._scratch = threading.local()  # nothing is verified for the first time any more
         except BaseException:
             self.close()
@@ -130,12 +132,17 @@ class KeptFile:
         offset = self.read(extent, start, stop, memory.data)
         return memory[offset : offset + stop - start]
 
-    def _verify(self, progress: Callable[[int, int], None] | None) -> None:
+    def _verify(
+        self,
+        before_extent: Callable[[Extent], None],
+        progress: Callable[[int, int], None] | None,
+    ) -> None:
         extents = [e for e in self.file.manifest.extents if e.name not in TEXT_EXTENTS]
         total = sum(extent.size_bytes for extent in extents)
         done = 0
         self._leaf_hashes = [b""] * sum(e.num_chunks for e in self.file.manifest.extents)
         for extent in extents:
+            before_extent(extent)
             chunks = self.file.chunks(extent.name)
             self._run(self._fetch_first, batches(chunks, self._bulk.lanes))
             if root([self._leaf_hashes[chunk.number] for chunk in chunks]) != extent.root:

@@ -14,7 +14,7 @@ import pytest
 
 import engine.vqf
 from crypto.errors import KeyFileError, SelfTestError
-from engine.errors import FormatError, UnsupportedError, WeightsError, WeightsUncheckedError
+from engine.errors import FormatError, WeightsError, WeightsUncheckedError
 from engine.vqf import VqfFile, open_vqf, outline
 from engine.vqf.panels import unpack
 from engine.vqf.preamble import parse_preamble
@@ -81,15 +81,6 @@ def test_caller_may_bring_the_memory(path: Path) -> None:
             file.read_extent("layers.0", np.zeros(2 * size, np.uint8)[::2])
 
 
-def test_mapping_shows_the_file(path: Path) -> None:
-    with open_vqf(path) as file:
-        for extent in file.manifest.extents:
-            mapped = file.map_extent(extent.name)
-            assert not mapped.flags.writeable
-            assert mapped.tobytes() == file.read_extent(extent.name).tobytes()
-    assert mapped.size == 4096  # a mapping outlives the file that it came from
-
-
 @pytest.mark.parametrize("extent_name", ["embedding", "layers.0", "final", "tokenizer", "template"])
 def test_any_changed_bit_is_seen(path: Path, extent_name: str) -> None:
     with open_vqf(path) as file:
@@ -126,8 +117,6 @@ def test_truncation_after_opening(path: Path) -> None:
         os.truncate(path, 10_000)
         with pytest.raises(WeightsUncheckedError, match="ends at 10000"):
             file.read_extent("layers.0")
-        with pytest.raises(WeightsUncheckedError, match="cannot be mapped"):
-            file.map_extent("template")
         assert file.read_extent("embedding").size == 4096
 
 
@@ -146,8 +135,6 @@ def test_closed_file(path: Path) -> None:
     file.close()
     with pytest.raises(WeightsUncheckedError):
         file.read_extent("embedding")
-    with pytest.raises(WeightsUncheckedError):
-        file.map_extent("embedding")
 
 
 def test_descriptor_is_closed_after_refusal(path: Path) -> None:
@@ -173,15 +160,6 @@ def test_protected_forms_are_measured_too(path: Path, name: str) -> None:
     with pytest.raises(FormatError) as caught:
         open_vqf(path)
     assert caught.value.rule == "R7"
-
-
-@pytest.mark.parametrize("name", vectors.PROTECTED)
-def test_protected_forms_are_not_mapped(name: str) -> None:
-    with (
-        open_vqf(DATA / name, vectors.unlock(vectors.OPENS[name])) as file,
-        pytest.raises(UnsupportedError, match="only plain files can be mapped"),
-    ):
-        file.map_extent("embedding")
 
 
 @pytest.mark.parametrize("name", vectors.PROTECTED)
