@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from engine.errors import ConfigError, SpillIntegrityError
 from engine.forward import Engine, Piece
 from engine.kv.budget import KvBudget, share_out
+from engine.kv.synthetic import append_synthetic
 from engine.scheduler import Scheduler
 from engine.sequence import FinishReason, Request
 from tests.engine.kernels.models import MemoryWeights, random_weights
@@ -149,3 +150,19 @@ def test_shares_fit_their_budget(
     in_file = max_blocks - shares.memory_blocks
     assert shares.reader_bytes == 2 * in_file * layer
     assert in_file == 0 or shares.memory_blocks >= 2 * max_outputs + -(-max_rows // 64)
+
+
+def test_positions_that_nobody_computed_are_the_same_in_a_file(deep, in_memory, tmp_path: Path):
+    engine = paged(deep, tmp_path, least_bytes(deep))
+    found = []
+    for each in (in_memory, engine):
+        cache = each.new_cache()
+        append_synthetic(cache, 8, seed=3)
+        assert cache.num_positions == 512
+        steps = [each.step([Piece(cache, np.array([n], np.int32), 1)]) for n in (5, 6)]
+        found.append([step.logits.tobytes() for step in steps[-1:]])
+        with pytest.raises(ConfigError):
+            append_synthetic(cache, 1)
+        cache.release()
+    engine.close()
+    assert found[0] == found[1]
