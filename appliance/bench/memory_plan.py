@@ -27,6 +27,8 @@ class MemoryPlan:
         limit_bytes: of the group.
         threads: by default all usable cores.
         kv_budget_bytes: most memory of the key/value cache; the rest spills to a file.
+        is_synthetic: whether the positions before the answer are random keys and values that
+            nobody computed: their prefill would take hours. There is no trace then.
         keys: files of private keys that open the weights.
         key_passphrase: where their passphrase is.
         passphrase: where that of the weights is.
@@ -41,6 +43,7 @@ class MemoryPlan:
     limit_bytes: int = 1_000_000_000
     threads: int | None = None
     kv_budget_bytes: int | None = None
+    is_synthetic: bool = False
     keys: tuple[Path, ...] = ()
     key_passphrase: str | None = None
     passphrase: str | None = None
@@ -65,6 +68,7 @@ class MemoryPlan:
             "threads": self.threads,
             "kv_budget_bytes": self.kv_budget_bytes,
             "kv_folder": kv_folder,
+            "is_synthetic": self.is_synthetic,
             "keys": [str(path) for path in self.keys],
             "key_passphrase": self.key_passphrase,
             "passphrase": self.passphrase,

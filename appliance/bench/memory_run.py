@@ -67,7 +67,7 @@ class MemoryRun:
         plan, facts = self.plan, dict(self.facts)
         steps = facts.pop("steps_s", [])
         prefill_s, prompt_tokens = facts.pop("prefill_s", None), facts.pop("prompt_tokens", None)
-        report = facts.pop("residency", None)
+        kv, synthetic = facts.pop("kv", None), facts.pop("synthetic", None)
         load_s = facts.pop("load_s", None)
         return {
             "schema": SCHEMA,
@@ -91,6 +91,7 @@ class MemoryRun:
                 "chunk": plan.chunk,
                 "tokens": plan.tokens,
                 "kv_budget_bytes": plan.kv_budget_bytes,
+                "is_synthetic": plan.is_synthetic,
                 "limit_bytes": plan.limit_bytes,
             },
             "memory": {
@@ -109,7 +110,8 @@ class MemoryRun:
                 "s_per_token": spread(steps) if steps else None,
             },
             "process": facts,
-            "residency_report": report,
+            "kv": kv,
+            "synthetic": synthetic,
         }
 
     @property

@@ -27,7 +27,10 @@ from crypto.signer import SoftwareUnwrapper
 from crypto.sm3 import Sm3
 from engine.admission import DEV
 from engine.errors import EngineError
+from engine.forward import Piece
 from engine.kv.blocks import BLOCK_POSITIONS
+from engine.kv.budget import KvBudget
+from engine.kv.synthetic import append_synthetic
 from engine.memory.residency import Residency
 from engine.model import Model
 from engine.sampling.parameters import SamplingParameters
@@ -52,37 +55,81 @@ def run(settings: dict[str, Any]) -> None:
         _say("loaded", load_s=time.perf_counter() - started_s, **_facts(model))
         if settings["kv_folder"] is not None:
             _require_space(model, Path(settings["kv_folder"]))
-        prompt_tokens = settings["context"] - settings["tokens"]
-        rng = np.random.default_rng(_PROMPT_SEED)
-        ids = rng.integers(0, model.tokenizer.vocab_size, prompt_tokens)
-        request = Request(tuple(map(int, ids)), settings["tokens"], _GREEDY)
-        scheduler = Scheduler(model.engine, prefill_tokens=settings["chunk"], max_running=1)
-        sequence = scheduler.add(request)
-        steps: list[float] = []
-        prefill_s = 0.0
-        while sequence.finish_reason is None:
-            before_s = time.perf_counter()
-            scheduler.step()
-            steps.append(time.perf_counter() - before_s)
-            if len(sequence.output_ids) == 1:
-                prefill_s, steps = sum(steps), []
-                _say("prefilled")
-        if sequence.error is not None:
-            raise sequence.error
-        output = [int(each) for each in sequence.output_ids]
-        root = sequence.trace_root
+        answer = _answer_synthetic if settings["is_synthetic"] else _answer
         _say(
             "answered",
-            prompt_tokens=prompt_tokens,
-            prefill_s=prefill_s,
-            steps_s=steps,
-            token_ids=output,
-            ids_digest=ids_digest(output),
-            trace_root=None if root is None else root.hex(),
+            **answer(model, settings),
             compiled_functions=_num_compiled(),
-            residency=_report(model),
+            kv={
+                "blocks": model.engine.blocks.num_used,
+                "block_bytes": model.engine.blocks.block_bytes,
+                "spilled_at_most": model.engine.blocks.most_spilled,
+                "in_memory_bytes": model.engine.blocks.allocated_bytes,
+            },
         )
         sys.stdin.read()
+
+
+def _answer(model: Model, settings: dict[str, Any]) -> dict[str, object]:
+    """Prefill a random prompt and answer it."""
+    prompt_tokens = settings["context"] - settings["tokens"]
+    rng = np.random.default_rng(_PROMPT_SEED)
+    ids = rng.integers(0, model.tokenizer.vocab_size, prompt_tokens)
+    request = Request(tuple(map(int, ids)), settings["tokens"], _GREEDY)
+    scheduler = Scheduler(model.engine, prefill_tokens=settings["chunk"], max_running=1)
+    sequence = scheduler.add(request)
+    steps: list[float] = []
+    prefill_s = 0.0
+    while sequence.finish_reason is None:
+        before_s = time.perf_counter()
+        scheduler.step()
+        steps.append(time.perf_counter() - before_s)
+        if len(sequence.output_ids) == 1:
+            prefill_s, steps = sum(steps), []
+            _say("prefilled")
+    if sequence.error is not None:
+        raise sequence.error
+    output = [int(each) for each in sequence.output_ids]
+    root = sequence.trace_root
+    return {
+        "prompt_tokens": prompt_tokens,
+        "prefill_s": prefill_s,
+        "steps_s": steps,
+        "token_ids": output,
+        "ids_digest": ids_digest(output),
+        "trace_root": None if root is None else root.hex(),
+    }
+
+
+def _answer_synthetic(model: Model, settings: dict[str, Any]) -> dict[str, object]:
+    """Fill the cache with positions that nobody computed, and decode behind them."""
+    engine = model.engine
+    num_blocks = (settings["context"] - settings["tokens"]) // BLOCK_POSITIONS
+    cache = engine.new_cache(settings["context"])
+    begun_s = time.perf_counter()
+    append_synthetic(cache, num_blocks)
+    fill_s = time.perf_counter() - begun_s
+    _say("prefilled")
+    steps, output, logits = [], [0], Sm3(b"")
+    for _ in range(settings["tokens"]):
+        before_s = time.perf_counter()
+        result = engine.step([Piece(cache, np.array(output[-1:], np.int32), 1)])
+        steps.append(time.perf_counter() - before_s)
+        if result.errors[0] is not None:
+            raise result.errors[0]
+        logits.update(result.logits.tobytes())
+        output.append(int(result.logits[0].argmax()))
+    return {
+        "synthetic": {
+            "positions": num_blocks * BLOCK_POSITIONS,
+            "fill_s": fill_s,
+            "logits_digest": logits.digest().hex(),
+        },
+        "steps_s": steps,
+        "token_ids": output[1:],
+        "ids_digest": ids_digest(output[1:]),
+        "trace_root": None,
+    }
 
 
 def ids_digest(ids: list[int]) -> str:
@@ -95,8 +142,8 @@ def ids_digest(ids: list[int]) -> str:
 def _model(settings: dict[str, Any], unlock: Unlock) -> Model:
     others: dict[str, Any] = {}
     if settings["kv_budget_bytes"] is not None:
-        others["kv_budget_bytes"] = settings["kv_budget_bytes"]
-        others["kv_folder"] = Path(settings["kv_folder"])
+        budget = KvBudget(Path(settings["kv_folder"]), settings["kv_budget_bytes"])
+        others["kv_budget"] = budget
     return Model(
         settings["file"],
         policy=DEV,
@@ -105,6 +152,7 @@ def _model(settings: dict[str, Any], unlock: Unlock) -> Model:
         max_rows=settings["chunk"],
         max_positions=settings["context"],
         max_outputs=1,
+        max_blocks=-(-settings["context"] // BLOCK_POSITIONS),
         residency=Residency(**settings["residency"]),
         **others,
     )
@@ -151,12 +199,6 @@ def _facts(model: Model) -> dict[str, object]:
         "weights_locked_bytes": model.locked_bytes,
         "threads": model.engine.num_threads,
     }
-
-
-def _report(model: Model) -> dict[str, object] | None:
-    """Return what the model itself tells of its windows and its cache."""
-    tell = getattr(model, "residency_report", None)
-    return None if tell is None else dict(tell())
 
 
 def _num_compiled() -> int:

@@ -47,6 +47,9 @@ _SPEED_BYTES = 512 << 20
 @click.option("--threads", type=click.IntRange(1, 256), help="By default all usable cores.")
 @click.option("--kv-budget-mb", type=click.IntRange(1, 1 << 24),
               help="Memory of the key/value cache; the rest spills to a file.")  # fmt: skip
+@click.option("--synthetic-kv", is_flag=True,
+              help="Fill the cache with positions that nobody computed: a prefill of a very long "
+              "context takes hours. The run has no trace.")  # fmt: skip
 @click.option("--with-disk-speed", is_flag=True, help="Measure it before, for the evidence.")
 @click.option("--out", type=click.Path(path_type=Path), metavar="DIR",
               help="Write the evidence to a file of its own there.")  # fmt: skip
@@ -64,6 +67,7 @@ def command(
     keep_layers: int,
     threads: int | None,
     kv_budget_mb: int | None,
+    synthetic_kv: bool,
     with_disk_speed: bool,
     out: Path | None,
     credentials: Credentials,
@@ -94,6 +98,7 @@ def command(
         limit_bytes=limit_mb * _MEGABYTE,
         threads=threads,
         kv_budget_bytes=None if kv_budget_mb is None else kv_budget_mb * _MEGABYTE,
+        is_synthetic=synthetic_kv,
         keys=credentials.keys,
         key_passphrase=credentials.key_passphrase,
         passphrase=credentials.passphrase,
@@ -161,6 +166,18 @@ def _lines(run: MemoryRun) -> list[str]:
         from statistics import median  # noqa: PLC0415 - as above
 
         lines.append(f"decode                     {median(facts['steps_s']):.4f} s/token")
+    if "synthetic" in facts:
+        made = facts["synthetic"]
+        lines.append(
+            f"synthetic                  {made['positions']} positions in {made['fill_s']:.1f} s; "
+            f"logits {made['logits_digest']}"
+        )
+    if "kv" in facts:
+        kv = facts["kv"]
+        lines.append(
+            f"cache                      {_mb(kv['in_memory_bytes'])} MB in memory, "
+            f"{_mb(kv['spilled_at_most'] * kv['block_bytes'])} MB in the file at most"
+        )
     if "trace_root" in facts:
         lines.append(f"ids, trace                 {facts['ids_digest']} {facts['trace_root']}")
     return lines

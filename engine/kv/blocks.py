@@ -55,6 +55,8 @@ class BlockPool:
         """By number, where each block starts; 0 of one that is not in memory."""
         self.slots = np.zeros(0, np.int64)
         """By number, where in the file each block is; -1 of one that is not there."""
+        self.most_spilled = 0
+        """How many blocks were in the file at once, at most."""
         self._spill = spill
         self._memory: dict[int, NDArray[np.uint8]] = {}
         self._spare: list[NDArray[np.uint8]] = []
@@ -217,6 +219,7 @@ class BlockPool:
         self._spill.store(slot, self._memory[number])
         self.slots[number], self.addresses[number] = slot, 0
         del self._full[number]
+        self.most_spilled = max(self.most_spilled, self.num_spilled)
         return self._memory.pop(number)
 
 

@@ -23,6 +23,8 @@ from appliance.bench.resident import check_run, measure_memory
 from appliance.cli.errors import describe
 from engine.errors import ConfigError
 from engine.memory.residency import Residency
+from engine.synth.shapes import shape_named
+from engine.synth.synthesize import synthesize
 from tests.structure.source import CHECKOUT
 
 README = (CHECKOUT / "appliance/bench/README.md").read_text(encoding="utf-8")
@@ -66,6 +68,10 @@ def plan(tiny_vqf: Path) -> MemoryPlan:
     return MemoryPlan(
         tiny_vqf, Residency(drop_page_cache=True), context=40, chunk=16, tokens=4, threads=1
     )
+
+
+KV_BUDGET = 4_000_000
+"""Of a cache of 9.4 MB: three blocks in memory, and buffers for a layer of the others."""
 
 
 def refusal(plan: MemoryPlan, peak: Charge, outcome: str = "answered", **pages: int) -> str | None:
@@ -169,9 +175,7 @@ def test_a_whole_run(plan: MemoryPlan, tmp_path: Path) -> None:
     assert bounded.resident_before == 0
     assert runs[-1].resident_before >= plan.file.stat().st_size
     evidence = json.loads(json.dumps(bounded.as_json(), allow_nan=False))
-    told = set(names_in(evidence, ("machine", "versions", "phases", "residency_report"))) - {
-        "schema"
-    }
+    told = set(names_in(evidence, ("machine", "versions", "phases", "kv"))) - {"schema"}
     words = {word for name in documented(SCHEMA) for word in name.split(".")}
     assert told <= words
     assert words - told <= {"answered", "killed", "plain", "signed", "sealed", "load", "prefill",
@@ -182,6 +186,28 @@ def test_a_whole_run(plan: MemoryPlan, tmp_path: Path) -> None:
     assert read_evidence(path, digest) == evidence
     with pytest.raises(ConfigError, match="another model"):
         read_evidence(path, "00" * 32)
+
+
+@pytest.mark.slow
+@pytest.mark.ci
+def test_a_cache_that_nobody_computed_gives_the_same_from_a_file(tmp_path: Path) -> None:
+    require_group(tmp_path)
+    config = shape_named("smollm2-135m").config(num_layers=6, context_tokens=2048)
+    synthesize(tmp_path / "deep.vqf", config)
+    kept = Residency(drop_page_cache=True)
+    wanted = MemoryPlan(
+        tmp_path / "deep.vqf", kept, context=2048, tokens=3, chunk=8, is_synthetic=True
+    )
+    in_memory = measure_memory(wanted)
+    in_file = measure_memory(replace(wanted, kv_budget_bytes=KV_BUDGET))
+    assert in_memory.facts["kv"]["spilled_at_most"] == 0
+    assert in_file.facts["kv"]["spilled_at_most"] > 0
+    assert in_file.facts["kv"]["in_memory_bytes"] < KV_BUDGET
+    assert in_file.facts["synthetic"]["positions"] == 31 * 64
+    for name in ("token_ids", "trace_root"):
+        assert in_file.facts[name] == in_memory.facts[name]
+    digests = {run.facts["synthetic"]["logits_digest"] for run in (in_memory, in_file)}
+    assert len(digests) == 1
 
 
 @pytest.mark.slow
