@@ -20,9 +20,9 @@ from engine.kernels import program as layout
 from engine.kernels.attention_tile import MAX_QUERIES, TILE_WORDS
 from engine.kernels.pool import MAX_THREADS, Pool
 from engine.kv.blocks import layer_bytes
-from engine.kv.budget import KvBudget, share_out
+from engine.kv.budget import KvBudget
 from engine.kv.cache import BLOCK_POSITIONS, BlockPool, SequenceCache
-from engine.kv.pager import Pager
+from engine.kv.pager import open_pager
 from engine.leaf_hasher import LeafHasher
 from engine.memory.buffers import address_of
 from engine.memory.streamed import StreamedWeights
@@ -123,36 +123,10 @@ class Engine:
             max_positions=wanted,
             max_blocks=num_blocks,
         )
-        bulk = load_bulk()
         number_bytes = 4 if single_cache else 2
-        self._pager = None
-        if kv_budget is not None:
-            shares = share_out(
-                kv_budget.budget_bytes,
-                num_layers=self.config.num_layers,
-                layer_bytes=layer_bytes(self.config, number_bytes),
-                max_blocks=num_blocks,
-                max_rows=max_rows,
-                max_outputs=max_outputs,
-            )
-            if shares.reader_bytes:
-                self._pager = Pager(
-                    self.config,
-                    kv_budget.folder,
-                    max_blocks=num_blocks,
-                    memory_blocks=shares.memory_blocks,
-                    reader_bytes=shares.reader_bytes,
-                    number_bytes=number_bytes,
-                    bulk=bulk,
-                    num_threads=num_threads,
-                )
-        if self._pager is None:
-            self.blocks = BlockPool(self.config, max_blocks=num_blocks, number_bytes=number_bytes)
-        else:
-            self.blocks = self._pager.pool
         graph = Graph(
             weights,
-            layer_bytes=self.blocks.layer_bytes,
+            layer_bytes=layer_bytes(self.config, number_bytes),
             single_cache=single_cache,
             num_threads=num_threads,
             max_rows=max_rows,
@@ -164,6 +138,23 @@ class Engine:
         self._graph = graph
         self._program = graph.program.to_array()
         self._stages = graph.stages()
+        bulk = load_bulk()
+        self._pager = None
+        if kv_budget is not None:
+            self._pager = open_pager(
+                kv_budget,
+                self.config,
+                max_blocks=num_blocks,
+                max_rows=max_rows,
+                max_outputs=max_outputs,
+                number_bytes=number_bytes,
+                bulk=bulk,
+                num_threads=num_threads,
+            )
+        if self._pager is None:
+            self.blocks = BlockPool(self.config, max_blocks=num_blocks, number_bytes=number_bytes)
+        else:
+            self.blocks = self._pager.pool
         self._pool = Pool(num_threads)
         self.row_hasher = RowHasher(bulk, num_threads=num_threads)
         self._leaf_hasher = None

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from crypto.bulk import Bulk
 from engine.config import ModelConfig
 from engine.kv.blocks import BlockPool, layer_bytes
+from engine.kv.budget import KvBudget, share_out
 from engine.kv.cache import SequenceCache
 from engine.kv.layer_reader import LayerReader
 from engine.kv.spill import SpillFile
@@ -112,3 +113,42 @@ class Pager:
         """Wipe the keys and delete the file."""
         self._reader.close()
         self._file.close()
+
+
+def open_pager(
+    budget: KvBudget,
+    config: ModelConfig,
+    *,
+    max_blocks: int,
+    max_rows: int,
+    max_outputs: int,
+    number_bytes: int,
+    bulk: Bulk,
+    num_threads: int,
+) -> Pager | None:
+    """Return a pager within a budget; None where everything fits into memory.
+
+    Raises:
+        ConfigError: the budget is too small.
+        SpillError, SelfTestError: as `Pager`.
+    """
+    shares = share_out(
+        budget.budget_bytes,
+        num_layers=config.num_layers,
+        layer_bytes=layer_bytes(config, number_bytes),
+        max_blocks=max_blocks,
+        max_rows=max_rows,
+        max_outputs=max_outputs,
+    )
+    if not shares.reader_bytes:
+        return None
+    return Pager(
+        config,
+        budget.folder,
+        max_blocks=max_blocks,
+        memory_blocks=shares.memory_blocks,
+        reader_bytes=shares.reader_bytes,
+        number_bytes=number_bytes,
+        bulk=bulk,
+        num_threads=num_threads,
+    )
