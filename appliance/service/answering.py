@@ -30,6 +30,7 @@ from appliance.api.prompt import input_ids, prompt_ids
 from appliance.attestation import Attestor, Order
 from appliance.log.errors import LogUnavailableError
 from appliance.service.embedding import Embedding, Texts
+from appliance.service.held import Held
 from appliance.service.job import Deadlines, Ended, Job
 from appliance.service.life import Closed, Life
 from appliance.service.spoken import Piece, Spoken
@@ -73,7 +74,7 @@ class _Ready:
     request: Request
 
 
-class Running:
+class Running(Held):
     """An answer that runs. One thread takes its pieces; when nobody holds it, it is closed.
 
     Attributes:
@@ -91,30 +92,13 @@ class Running:
         reap: Callable[[Life], None],
     ) -> None:
         """Take an admitted request over."""
+        super().__init__(life, reap)
         self.parsed = parsed
         self.wire = wire
-        self._life = life
         self._job = job
         self._spoken = spoken
-        self._reap = reap
         self._begun = time.monotonic()
         self._ended: Ended | None = None
-
-    def __del__(self) -> None:
-        """Have it closed elsewhere: this can be any thread, also the one that computes."""
-        life: Life | None = getattr(self, "_life", None)
-        if life is not None and not life.is_closed:
-            self._reap(life)
-
-    @property
-    def attestation(self) -> str:
-        """The id of its attestation, known from the beginning."""
-        return self._life.id
-
-    @property
-    def life(self) -> Life:
-        """What it is closed with."""
-        return self._life
 
     def next(self, timeout_s: float) -> Piece | Ended | None:
         """Return what has come; in the end how it ended; None where the time is up before.

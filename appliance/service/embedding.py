@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from appliance.api.answers import Object
 from appliance.api.answers import embeddings as embeddings_object
+from appliance.service.held import Held
 from appliance.service.job import LOOK_S, Cause, Ended, Job
 from appliance.service.life import AttestedError, Life, client_closed
 from engine.errors import EngineError
@@ -45,7 +46,7 @@ class Texts:
         return Ended(FinishReason.STOP, find_trace_root=lambda: _trace_root(ended))
 
 
-class Embedding:
+class Embedding(Held):
     """The answer of one request for vectors. One thread takes it."""
 
     def __init__(
@@ -57,22 +58,10 @@ class Embedding:
         reap: Callable[[Life], None],
     ) -> None:
         """Take an admitted request over."""
-        self._life = life
+        super().__init__(life, reap)
         self._parsed = parsed
         self._texts = texts
         self._model_name = model_name
-        self._reap = reap
-
-    def __del__(self) -> None:
-        """Have it closed elsewhere: this can be any thread, also the one that computes."""
-        life: Life | None = getattr(self, "_life", None)
-        if life is not None and not life.is_closed:
-            self._reap(life)
-
-    @property
-    def attestation(self) -> str:
-        """The id of its attestation, known from the beginning."""
-        return self._life.id
 
     def whole(self, is_gone: Callable[[], bool]) -> Object:
         """Return the object of the answer, once its statement is durable.
