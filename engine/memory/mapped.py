@@ -6,7 +6,6 @@ the file later, and a file that becomes shorter ends the process.
 
 from __future__ import annotations
 
-import ctypes
 import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
@@ -15,15 +14,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.errors import ConfigError, UnsupportedError
-from engine.memory.buffers import PAGE_BYTES, address_of
+from engine.memory.buffers import PAGE_BYTES
 from engine.memory.embedding_rows import EmbeddingRows
-from engine.memory.file_map import DONTNEED, WILLNEED, FileMap
+from engine.memory.file_map import DONTNEED, LARGE_BYTES, WILLNEED, FileMap
 from engine.memory.lock import lock_pages
 from engine.memory.residency import Residency
 from engine.memory.resident import ResidentParts, layer_extent
 from engine.memory.streamed import StreamedWeights
 from engine.memory.weights import PlacedTensor
 from engine.memory.windows import Window
+from engine.vqf.fetch import read_into
 from engine.vqf.format import Form
 
 if TYPE_CHECKING:
@@ -69,14 +69,18 @@ class MappedWeights(StreamedWeights):
         return self._parts.tensors.get(name)
 
     def gather(self, ids: NDArray[np.int32]) -> NDArray[np.int32]:
-        """Copy the embedding's panels with the rows of some ids; see `StreamedWeights`."""
-        rows = self._rows
+        """Read the embedding's panels with the rows of some ids; see `StreamedWeights`.
+
+        They are read and not mapped: a fault brings a large page where a row is needed.
+        """
+        rows, file = self._rows, self._kept.file
         starts, local = rows.place(ids)
+        first = self._offsets[rows.tensor.base]
         for place, start in enumerate(starts.tolist()):
-            stop = start + rows.panel_bytes
-            address = self._address(rows.tensor.base) + start
-            ctypes.memmove(address_of(rows.row(place)), address, rows.panel_bytes)
-            self._drop(Window(0, rows.tensor.base, start, stop))
+            read_into(file.descriptor, rows.row(place).data, first + start)
+        if self._drop_page_cache:
+            for start in starts.tolist():
+                self._forget(first + start, first + start + rows.panel_bytes)
         self.bases[rows.tensor.base] = rows.base
         return local
 
@@ -94,8 +98,12 @@ class MappedWeights(StreamedWeights):
         self._held = window
 
     def end(self) -> None:
-        """Drop the last window."""
+        """Drop the last window, and what is left of it in its last page."""
+        held = self._held
         self._give_back()
+        if held is not None:
+            _, stop = self._span(held)
+            self._drop(stop - stop % LARGE_BYTES, stop + -stop % LARGE_BYTES)
 
     def close(self) -> None:
         """Unmap and close the file."""
@@ -114,7 +122,9 @@ class MappedWeights(StreamedWeights):
     def _give_back(self) -> None:
         window, self._held = self._held, None
         if window is not None and window.base not in self._kept_layers:
-            self._drop(window)
+            start, stop = self._span(window)
+            # A page that the next window begins in goes with that: halves of pages stay.
+            self._drop(start - start % LARGE_BYTES, stop - stop % LARGE_BYTES)
 
     def _address(self, base: int) -> int:
         return self._map.address + self._offsets[base]
@@ -130,14 +140,19 @@ class MappedWeights(StreamedWeights):
             if not self._map.is_cached(start, stop):
                 self._map.advise(start, stop, WILLNEED)
 
-    def _drop(self, window: Window) -> None:
-        """Unmap the pages of a window, those at its edges too: who needs them gets them again."""
-        start, stop = self._span(window)
-        self._map.advise(start, stop, DONTNEED)
-        if self._drop_page_cache:
-            begin = start - start % PAGE_BYTES
-            descriptor = self._kept.file.descriptor
-            os.posix_fadvise(descriptor, begin, stop - begin, os.POSIX_FADV_DONTNEED)
+    def _drop(self, start: int, stop: int) -> None:
+        """Unmap whole large pages: who needs one gets it again."""
+        stop = min(stop, self._map.length_bytes)
+        if start < stop:
+            self._map.advise(start, stop, DONTNEED)
+            if self._drop_page_cache:
+                self._forget(start, stop)
+
+    def _forget(self, start: int, stop: int) -> None:
+        """Ask the system to forget the pages around some bytes of the file."""
+        begin = start - start % PAGE_BYTES
+        end = stop + -stop % PAGE_BYTES
+        os.posix_fadvise(self._kept.file.descriptor, begin, end - begin, os.POSIX_FADV_DONTNEED)
 
 
 def refuse_protected(file: VqfFile) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from engine.vqf.fetch import ChunkSource
     from engine.vqf.file import VqfFile
     from engine.vqf.manifest import Extent, Tensor
+
+_WAITING: Final = 2
 
 TEXT_EXTENTS: Final = frozenset({"tokenizer", "template"})
 """Not weights: they are read by themselves, once."""
@@ -67,7 +69,10 @@ class KeptFile:
         self._direct = _open_direct(file.descriptor) if drop_page_cache else None
         self._forgets = drop_page_cache and self._direct is None
         self._source: ChunkSource = file.source(self._direct)
-        self._threads = ThreadPoolExecutor(num_threads, "weights") if num_threads > 1 else None
+        # While some wait for the disk, others compute.
+        self._threads: ThreadPoolExecutor | None = ThreadPoolExecutor(
+            num_threads + _WAITING, "weights"
+        )
         self._leaf_hashes: list[bytes] = []
         self._scratch = threading.local()
         try:
@@ -106,6 +111,7 @@ class KeptFile:
 
         Security: after an error all of `out` holds zeros.
         """
+        _ = self.file.descriptor  # one that was closed may be another file's by now
         first, last = start // CHUNK_BYTES, -(-stop // CHUNK_BYTES)
         chunks = self.file.chunks(extent)[first:last]
         views = [
@@ -193,8 +199,11 @@ class KeptFile:
             for batch in todo:
                 work(batch)
             return
-        running = [self._threads.submit(work, batch) for batch in todo]
-        wait(running)
+        running: list[Future[None]] = []
+        try:
+            running.extend(self._threads.submit(work, batch) for batch in todo)
+        finally:
+            wait(running)
         for future in running:
             future.result()
 
