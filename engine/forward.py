@@ -163,6 +163,8 @@ class Engine:
         # Not at exit: a thread may still be computing then, and the process takes all with it.
         self._end_threads = weakref.finalize(self, self._pool.close)
         self._end_threads.atexit = False
+        if self._streamed is not None:
+            weakref.finalize(self, self._streamed.close).atexit = False
         shared = self.config.num_heads // self.config.num_kv_heads
         self._tile_rows = max(1, MAX_QUERIES // shared)
         self._step = np.zeros(layout.STEP_WORDS, np.int64)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from functools import cached_property
 from pathlib import Path
@@ -65,6 +65,14 @@ def _read(
     return load_weights(
         file, residency, as_floats=as_floats, num_threads=num_threads, progress=progress
     )
+
+
+def _close_read(reading: Future[FullWeights | MappedWeights | VerifiedWeights]) -> None:
+    """Close streamed weights that nobody took over, also where something else failed meanwhile."""
+    if reading.exception() is None:
+        weights = reading.result()
+        if isinstance(weights, StreamedWeights):
+            weights.close()
 
 
 class Model:
@@ -145,6 +153,7 @@ class Model:
                     num_threads=threads,
                     progress=progress,
                 )
+                opened.callback(_close_read, reading)
                 self.tokenizer = Tokenizer(file.read_bytes("tokenizer"), file.manifest.tokenizer)
                 return_freed_memory()  # the parsed document, before the next peak
                 self.template = None
@@ -155,8 +164,6 @@ class Model:
                 from engine.forward import Engine  # noqa: PLC0415
 
                 weights = reading.result()
-            if isinstance(weights, StreamedWeights):
-                opened.callback(weights.close)
             record_load(self.admission, policy)
             if self.tokenizer.vocab_size > self.config.vocab_size:
                 raise UnsupportedError(

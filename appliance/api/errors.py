@@ -19,7 +19,6 @@ from engine.errors import (
     SamplingError,
     TemplateError,
     WeightsError,
-    WeightsUncheckedError,
 )
 
 INVALID_REQUEST: Final = "invalid_request_error"
@@ -242,13 +241,13 @@ def api_error_of(error: Exception) -> ApiError:
             return refused(UNSUPPORTED, str(error))
         case ConfigError() | SamplingError():
             return refused("invalid_value", str(error))
-        case WeightsError() | WeightsUncheckedError():
+        case WeightsError():
             return integrity_error()
         case CancelledError():
             return not_ready("the request was cancelled", _WAIT_AFTER_CANCEL_S)
         case CryptoError():
             return attestation_error()
-        case EngineError():
+        case EngineError():  # also weights that could not be read: nothing says that they are wrong
             return engine_error()
         case _:
             return engine_error()

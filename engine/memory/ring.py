@@ -34,9 +34,12 @@ class WindowRing:
         self._load = load
         self.slots: list[NDArray[np.uint8]] = [mapped_pages(slot_bytes) for _ in range(num_slots)]
         self._free = deque(range(num_slots))
+        self._order: deque[Window] = deque()
+        """Those that are still to be entered."""
         self._wanted: deque[Window] = deque()
-        self._ready: dict[int, tuple[int, int]] = {}
-        """By number of a window: its slot, and where in it the window begins."""
+        """Those of them whose reading has not begun."""
+        self._ready: dict[Window, tuple[int, int]] = {}
+        """Those that were read: the slot, and where in it the window begins."""
         self._loading: Window | None = None
         self._is_loading_wanted = False
         self._held: int | None = None
@@ -52,12 +55,15 @@ class WindowRing:
         What was read ahead stays as far as it is what comes first now.
         """
         with self._changed:
+            if self._is_closed:
+                return
             self._failure = None
+            self._order = deque(order)
             wanted = deque(order)
             kept = {}
-            while wanted and wanted[0].number in self._ready:
-                number = wanted.popleft().number
-                kept[number] = self._ready.pop(number)
+            while wanted and wanted[0] in self._ready:
+                window = wanted.popleft()
+                kept[window] = self._ready.pop(window)
             self._free.extend(slot for slot, _ in self._ready.values())
             self._ready = kept
             self._is_loading_wanted = bool(wanted) and wanted[0] == self._loading
@@ -71,18 +77,22 @@ class WindowRing:
 
         Raises:
             Exception: what `load` raised for this window or one before it.
+            EngineError: the ring is closed, or another window is next.
         """
         with self._changed:
             self._give_back()
-            while window.number not in self._ready:
-                if self._failure is not None:
-                    raise self._failure
+            if not self._is_closed and (not self._order or self._order[0] != window):
+                raise EngineError(f"window {window.number} is not the next one")
+            while self._is_closed or window not in self._ready:
                 if self._is_closed:
                     raise EngineError("the weights are closed")
+                if self._failure is not None:
+                    raise self._failure
                 self._changed.wait()
-            slot, offset = self._ready.pop(window.number)
+            self._order.popleft()
+            slot, offset = self._ready.pop(window)
             self._held = slot
-        return int(self.slots[slot].ctypes.data) + offset
+            return int(self.slots[slot].ctypes.data) + offset
 
     def leave(self) -> None:
         """Give back what is held."""
@@ -90,18 +100,29 @@ class WindowRing:
             self._give_back()
 
     def close(self) -> None:
-        """End the thread and clear the slots; a second call does nothing."""
+        """End the thread and drop the slots; a second call does nothing.
+
+        It waits for a read that has begun. Who holds a window or waits for one, in another thread,
+        keeps its slot until it is given back, and gets no other.
+        """
         with self._changed:
             self._is_closed = True
             self._wanted.clear()
             self._changed.notify_all()
-        self._thread.join()
-        self.slots = []
+        if threading.current_thread() is not self._thread:
+            self._thread.join()
+        with self._changed:
+            self._failure = None
+            self._ready.clear()
+            if self._held is None:
+                self.slots = []
 
     def _give_back(self) -> None:
         if self._held is not None:
             self._free.append(self._held)
             self._held = None
+            if self._is_closed:
+                self.slots = []
             self._changed.notify_all()
 
     def _run(self) -> None:
@@ -116,7 +137,7 @@ class WindowRing:
             with self._changed:
                 self._loading = None
                 if failure is None and self._is_loading_wanted:
-                    self._ready[window.number] = (slot, offset)
+                    self._ready[window] = (slot, offset)
                 else:
                     self._free.append(slot)
                 if failure is not None and self._is_loading_wanted:
@@ -126,9 +147,9 @@ class WindowRing:
 
     def _take(self) -> tuple[Window, int] | None:
         with self._changed:
-            while not (self._wanted and self._free):
-                if self._is_closed:
-                    return None
+            while not (self._wanted and self._free) and not self._is_closed:
                 self._changed.wait()
+            if self._is_closed:
+                return None
             self._loading, self._is_loading_wanted = self._wanted.popleft(), True
             return self._loading, self._free.popleft()

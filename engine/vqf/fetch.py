@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from crypto.merkle import LEAF_PREFIX
 from engine.errors import WeightsError, WeightsUncheckedError
-from engine.vqf.format import TAG_BYTES
+from engine.vqf.format import PAGE_BYTES, TAG_BYTES
 from engine.vqf.suite import SealKeys, initial_block
 
 if TYPE_CHECKING:
@@ -144,5 +144,7 @@ def read_into(descriptor: int, view: memoryview, offset: int) -> None:
             raise WeightsUncheckedError(f"the file cannot be read: {error.strerror}") from error
         if count == 0:
             raise WeightsUncheckedError(f"the file ends at {offset}, before what was to be read")
+        if count > PAGE_BYTES and count < len(view):
+            count -= count % PAGE_BYTES  # past the system's cache only whole pages can be read
         view = view[count:]
         offset += count

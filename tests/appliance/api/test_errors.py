@@ -87,7 +87,7 @@ def test_waiting_is_at_least_a_second_and_not_promised_in_vain():
         (TemplateError("m"), 400, "invalid_value", "messages"),
         (SamplingError("m"), 400, "invalid_value", None),
         (WeightsError("secret"), 500, "integrity_error", None),
-        (WeightsUncheckedError("secret"), 500, "integrity_error", None),
+        (WeightsUncheckedError("secret"), 500, "engine_error", None),
         (CancelledError("secret"), 503, "not_ready", None),
         (LogUnavailableError("full", "secret"), 500, "attestation_error", None),
         (LogDamageError("forked", "secret"), 500, "attestation_error", None),
