@@ -52,6 +52,7 @@ EXITS: dict[type[Exception], int] = {
     engine_errors.WeightsError: EXIT_BAD,
     engine_errors.ConversionError: EXIT_BAD,
     engine_errors.NonFiniteError: EXIT_BAD,
+    engine_errors.SpillError: EXIT_INCOMPLETE,
     engine_errors.UnsupportedError: EXIT_USAGE,
     engine_errors.ConfigError: EXIT_USAGE,
     engine_errors.ContextLengthError: EXIT_USAGE,

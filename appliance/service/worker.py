@@ -33,10 +33,6 @@ _MOST_RETRY_AFTER_S: Final = 300
 _HUNG_S: Final = 1.0
 
 
-class StallError(EngineError):
-    """A step does not return, and nobody knows whether it ever will."""
-
-
 @dataclass(frozen=True, slots=True)
 class WorkerNumbers:
     """What a worker has done so far, and has now.
@@ -150,6 +146,7 @@ class EngineWorker:
         self._numbers = WorkerNumbers()
         self._generated = 0
         self._step_begun: float | None = None
+        self._is_hung = False
         self._thread = threading.Thread(target=self._run, name="windhover-engine", daemon=True)
         self._thread.start()
 
@@ -268,11 +265,11 @@ class EngineWorker:
         self.cancel_all(Cause.DRAIN)
         if threading.current_thread() is not self._thread:
             # A step that hangs cannot be ended: the thread ends with the process.
-            self._thread.join(_HUNG_S if isinstance(self._failure, StallError) else None)
+            self._thread.join(_HUNG_S if self._is_hung else None)
 
     def abandon(self) -> None:
         """End everything though a step does not return; nothing is taken any more. Any thread."""
-        self._end_all(StallError("a step of the engine does not return"), is_hung=True)
+        self._end_all(EngineError("a step of the engine does not return"), is_hung=True)
 
     def _require_running(self) -> None:
         if self._failure is not None:
@@ -418,7 +415,7 @@ class EngineWorker:
         with self._changed:
             if self._failure is not None:
                 return
-            self._failure = error
+            self._failure, self._is_hung = error, is_hung
             left = [*list(self._jobs.values()), *self._inbox]
             self._jobs, self._watches = {}, {}
             self._inbox.clear()

@@ -237,7 +237,8 @@ def test_an_error_of_the_sequence_is_raised(model: Model, monkeypatch: pytest.Mo
 
     def failing(*arguments: Any, **settings: Any) -> StepResult:
         result = step(*arguments, **settings)
-        return StepResult(result.logits, None, result.leaves, (NonFiniteError("a value"),))
+        errors = (NonFiniteError("a value"),)
+        return StepResult(result.logits, result.states, None, result.leaves, errors)
 
     monkeypatch.setattr(model.engine, "step", failing)
     with pytest.raises(NonFiniteError, match="a value"):

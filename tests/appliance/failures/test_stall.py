@@ -75,7 +75,7 @@ def test_requests_end_with_an_error_and_none_is_taken(tiny_model: Model) -> None
         ended = job.wait()
         assert (ended.reason, ended.find_trace_root()) == (FinishReason.ERROR, None)
         assert len(ended.output_ids) <= 3
-    assert failures == ["said", "StallError"]
+    assert failures == ["said", "EngineError"]
     with pytest.raises(ApiError) as caught:
         worker.reserve()
     assert caught.value.code == "engine_error"
