@@ -44,8 +44,10 @@ class VerifiedWeights(StreamedWeights):
         self._kept_layers = self._keep_layers(residency.keep_layers - 1)
         self._last_order: tuple[Window, ...] = ()
         self._rows = EmbeddingRows(self._parts.tensors["embedding"])
+        largest = max(kept.file.extent(name).size_bytes for name in self._extents[1:])
         # A window begins and ends anywhere in a chunk.
-        self._ring = WindowRing(self._load, slot_bytes=self.window_bytes + 2 * CHUNK_BYTES)
+        slot_bytes = min(self.window_bytes, largest) + 2 * CHUNK_BYTES
+        self._ring = WindowRing(self._load, slot_bytes=slot_bytes)
 
     def find(self, name: str) -> PlacedTensor | None:
         """Return the tensor, or None if the model has none of that name."""
