@@ -16,7 +16,7 @@ from engine.vqf.format import PAGE_BYTES, TAG_BYTES
 from engine.vqf.suite import SealKeys, initial_block
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from crypto.bulk import Bulk
     from engine.vqf.chunks import Chunk
@@ -115,8 +115,9 @@ class ChunkSource:
                 raise WeightsError(message, "V6")
 
     def _read(self, chunks: Sequence[Chunk], buffers: Sequence[memoryview]) -> None:
-        for chunk, buffer in zip(chunks, buffers, strict=True):
-            read_into(self._descriptor, buffer, self.data_offset + chunk.offset)
+        for start, stop in _runs(chunks):
+            offset = self.data_offset + chunks[start].offset
+            read_all(self._descriptor, buffers[start:stop], offset)
 
     def _check_tags(
         self, seal: Seal, chunks: Sequence[Chunk], buffers: Sequence[memoryview], bulk: Bulk
@@ -129,6 +130,33 @@ class ChunkSource:
                 name = self._names[chunk.extent]
                 message = f"chunk {chunk.in_extent} of extent {name} does not have its tag"
                 raise WeightsError(message, "V5")
+
+
+def _runs(chunks: Sequence[Chunk]) -> Iterator[tuple[int, int]]:
+    """Yield the ranges of chunks that follow each other in the file."""
+    start = 0
+    for index in range(1, len(chunks) + 1):
+        before = chunks[index - 1]
+        if index == len(chunks) or chunks[index].offset != before.offset + before.length:
+            yield start, index
+            start = index
+
+
+def read_all(descriptor: int, views: Sequence[memoryview], offset: int) -> None:
+    """Fill several views, one behind the other, from `offset` of a file: a disk likes long reads.
+
+    Raises:
+        WeightsUncheckedError: the file cannot be read, or is too short.
+    """
+    try:
+        count = os.preadv(descriptor, views, offset)
+    except OSError as error:
+        raise WeightsUncheckedError(f"the file cannot be read: {error.strerror}") from error
+    for view in views:
+        if count < len(view):
+            read_into(descriptor, view, offset)  # again from its beginning, which is a whole page
+        count = max(0, count - len(view))
+        offset += len(view)
 
 
 def read_into(descriptor: int, view: memoryview, offset: int) -> None:
