@@ -129,7 +129,7 @@ def _prepare(plan: MemoryPlan) -> int:
             raise NotMeasurableError("memory", message)
         warm(plan.file)
         found = resident_bytes(plan.file)
-        if found < size:
+        if found < size - size // _LEAVING:
             message = f"only {found} of {size} bytes of {plan.file} stay in the page cache"
             raise NotMeasurableError("cache", message)
         return found
