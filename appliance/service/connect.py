@@ -41,16 +41,15 @@ def _begin(service: Service) -> None:
 
     def stopped(error: BaseException) -> None:
         if isinstance(error, WeightsError):
-            failed("integrity", "the weights no longer verify")
+            service.metrics.weight_failures.inc()
+            service.state.failed("integrity", "the weights no longer verify")
         elif isinstance(error, WeightsUncheckedError):
             service.state.failed("weights", "the weights cannot be read any more")
         else:
             service.state.failed("engine", "the engine has stopped")
 
     def failed(code: str, message: str) -> None:
-        if code == "integrity":
-            service.metrics.weight_failures.inc()
-        else:
+        if code != "integrity":  # counted once where it happened, not by each request that it ended
             service.metrics.attestation_failures.inc()
         service.state.failed(code, message)
 
