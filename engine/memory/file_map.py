@@ -7,15 +7,12 @@ import mmap
 from typing import Final
 
 from engine.errors import WeightsUncheckedError
-from engine.memory.buffers import PAGE_BYTES
+from engine.memory.buffers import LARGE_BYTES, PAGE_BYTES
 
 WILLNEED: Final = 3
 DONTNEED: Final = 4
 HUGEPAGE: Final = 14
 POPULATE_READ: Final = 22
-
-LARGE_BYTES: Final = 2 << 20
-"""A large page of x86-64 and of aarch64 with pages of 4 KiB; elsewhere alignment costs nothing."""
 
 _FIXED: Final = 0x10
 _FAILED: Final = ctypes.c_size_t(-1).value

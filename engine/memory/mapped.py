@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.errors import ConfigError, UnsupportedError
-from engine.memory.buffers import PAGE_BYTES
+from engine.memory.buffers import LARGE_BYTES, PAGE_BYTES
 from engine.memory.embedding_rows import EmbeddingRows
-from engine.memory.file_map import DONTNEED, LARGE_BYTES, WILLNEED, FileMap
+from engine.memory.file_map import DONTNEED, WILLNEED, FileMap
 from engine.memory.lock import lock_pages
 from engine.memory.residency import Residency
 from engine.memory.resident import ResidentParts, layer_extent

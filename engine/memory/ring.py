@@ -1,4 +1,4 @@
-"""Slots of private memory that a thread fills ahead of the one that computes (README.md W5)."""
+"""Slots of private memory that threads fill ahead of the one that computes (README.md W5)."""
 
 from __future__ import annotations
 
@@ -19,18 +19,20 @@ Load = Callable[[Window, memoryview], int]
 class WindowRing:
     """Windows of one step after the other, each read before it is asked for where there is room.
 
-    One thread calls; the ring's own thread reads.
+    One thread calls; the ring's own threads read.
     """
 
-    def __init__(self, load: Load, *, slot_bytes: int, num_slots: int = 2) -> None:
-        """Start the thread.
+    def __init__(self, load: Load, *, slot_bytes: int, num_loaders: int = 2) -> None:
+        """Start the threads.
 
         Args:
             load: fills a slot with a window and returns where in the slot the window begins; called
-                in the ring's thread, for one window at a time.
+                in the ring's threads, for as many windows at a time as there are of them.
             slot_bytes: size of a slot.
-            num_slots: at least 2: one that is computed with, and one that is filled.
+            num_loaders: how many windows are read at a time. There is one more slot than that: the
+                one that is computed with.
         """
+        num_slots = num_loaders + 1
         self._load = load
         self.slots: list[NDArray[np.uint8]] = [mapped_pages(slot_bytes) for _ in range(num_slots)]
         self._free = deque(range(num_slots))
@@ -40,14 +42,19 @@ class WindowRing:
         """Those of them whose reading has not begun."""
         self._ready: dict[Window, tuple[int, int]] = {}
         """Those that were read: the slot, and where in it the window begins."""
-        self._loading: Window | None = None
-        self._is_loading_wanted = False
+        self._loading: dict[Window, bool] = {}
+        """Those that are being read, and whether they are wanted when they are there."""
+        self._failures: dict[Window, BaseException] = {}
+        """Why those could not be read that are wanted."""
         self._held: int | None = None
-        self._failure: BaseException | None = None
         self._is_closed = False
         self._changed = threading.Condition()
-        self._thread = threading.Thread(target=self._run, name="windows", daemon=True)
-        self._thread.start()
+        self._threads = [
+            threading.Thread(target=self._run, name=f"windows {number}", daemon=True)
+            for number in range(num_loaders)
+        ]
+        for thread in self._threads:
+            thread.start()
 
     def begin(self, order: Sequence[Window]) -> None:
         """Say which windows come next, instead of what was said before.
@@ -57,18 +64,19 @@ class WindowRing:
         with self._changed:
             if self._is_closed:
                 return
-            self._failure = None
+            self._failures.clear()
             self._order = deque(order)
             wanted = deque(order)
-            kept = {}
-            while wanted and wanted[0] in self._ready:
+            ready, loading = {}, dict.fromkeys(self._loading, False)
+            while wanted and (wanted[0] in self._ready or wanted[0] in loading):
                 window = wanted.popleft()
-                kept[window] = self._ready.pop(window)
+                if window in loading:
+                    loading[window] = True
+                else:
+                    ready[window] = self._ready.pop(window)
             self._free.extend(slot for slot, _ in self._ready.values())
-            self._ready = kept
-            self._is_loading_wanted = bool(wanted) and wanted[0] == self._loading
-            if self._is_loading_wanted:
-                wanted.popleft()
+            self._ready = ready
+            self._loading = loading
             self._wanted = wanted
             self._changed.notify_all()
 
@@ -76,7 +84,7 @@ class WindowRing:
         """Return the address of a window, once it is there; what was held before is given back.
 
         Raises:
-            Exception: what `load` raised for this window or one before it.
+            Exception: what `load` raised for this window.
             EngineError: the ring is closed, or another window is next.
         """
         with self._changed:
@@ -86,8 +94,8 @@ class WindowRing:
             while self._is_closed or window not in self._ready:
                 if self._is_closed:
                     raise EngineError("the weights are closed")
-                if self._failure is not None:
-                    raise self._failure
+                if window in self._failures:
+                    raise self._failures[window]
                 self._changed.wait()
             self._order.popleft()
             slot, offset = self._ready.pop(window)
@@ -100,19 +108,20 @@ class WindowRing:
             self._give_back()
 
     def close(self) -> None:
-        """End the thread and drop the slots; a second call does nothing.
+        """End the threads and drop the slots; a second call does nothing.
 
-        It waits for a read that has begun. Who holds a window or waits for one, in another thread,
+        It waits for reads that have begun. Who holds a window or waits for one, in another thread,
         keeps its slot until it is given back, and gets no other.
         """
         with self._changed:
             self._is_closed = True
             self._wanted.clear()
             self._changed.notify_all()
-        if threading.current_thread() is not self._thread:
-            self._thread.join()
+        for thread in self._threads:
+            if threading.current_thread() is not thread:
+                thread.join()
         with self._changed:
-            self._failure = None
+            self._failures.clear()
             self._ready.clear()
             if self._held is None:
                 self.slots = []
@@ -135,21 +144,26 @@ class WindowRing:
             except BaseException as error:
                 failure = error
             with self._changed:
-                self._loading = None
-                if failure is None and self._is_loading_wanted:
+                is_wanted = self._loading.pop(window)
+                if failure is None and is_wanted:
                     self._ready[window] = (slot, offset)
                 else:
                     self._free.append(slot)
-                if failure is not None and self._is_loading_wanted:
-                    self._failure = failure
+                if failure is not None and is_wanted:
+                    self._failures[window] = failure
                     self._wanted.clear()
                 self._changed.notify_all()
 
     def _take(self) -> tuple[Window, int] | None:
         with self._changed:
-            while not (self._wanted and self._free) and not self._is_closed:
+            while not (self._can_take() or self._is_closed):
                 self._changed.wait()
             if self._is_closed:
                 return None
-            self._loading, self._is_loading_wanted = self._wanted.popleft(), True
-            return self._loading, self._free.popleft()
+            window = self._wanted.popleft()
+            self._loading[window] = True
+            return window, self._free.popleft()
+
+    def _can_take(self) -> bool:
+        """Say whether a read can begin; one that is made already, unwanted, is waited for."""
+        return bool(self._wanted and self._free) and self._wanted[0] not in self._loading

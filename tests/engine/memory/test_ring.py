@@ -48,7 +48,47 @@ def reader() -> Reader:
 
 @pytest.fixture
 def ring(reader: Reader) -> Iterator[WindowRing]:
-    made = WindowRing(reader, slot_bytes=8)
+    """A ring that reads one window at a time."""
+    made = WindowRing(reader, slot_bytes=8, num_loaders=1)
+    yield made
+    made.close()
+
+
+class Readers:
+    """Begins reads of several windows at a time, and ends each when the test says how."""
+
+    def __init__(self) -> None:
+        self.begun: queue.Queue[Window] = queue.Queue()
+        self._answers: dict[Window, queue.Queue[BaseException | None]] = {
+            window: queue.Queue() for window in WINDOWS
+        }
+
+    def __call__(self, window: Window, out: memoryview) -> int:
+        self.begun.put(window)
+        failure = self._answers[window].get(timeout=LONG_S)
+        if failure is not None:
+            raise failure
+        out[0] = window.number
+        return 0
+
+    def wait_for(self, *windows: Window) -> None:
+        """Wait until these, in any order, were begun, and nothing else was."""
+        assert {self.begun.get(timeout=LONG_S) for _ in windows} == set(windows)
+        assert self.begun.empty()
+
+    def end(self, window: Window, failure: BaseException | None = None) -> None:
+        self._answers[window].put(failure)
+
+
+@pytest.fixture
+def readers() -> Readers:
+    return Readers()
+
+
+@pytest.fixture
+def wide(readers: Readers) -> Iterator[WindowRing]:
+    """A ring that reads two windows at a time."""
+    made = WindowRing(readers, slot_bytes=8)
     yield made
     made.close()
 
@@ -172,7 +212,7 @@ def test_a_failure_of_what_was_read_ahead_is_tried_again_in_the_step(
     reader.end(WINDOWS[0])
     reader.end(WINDOWS[1], WeightsUncheckedError("no"))
     with ring._changed:  # a read that has not failed yet would be the step's
-        assert ring._changed.wait_for(lambda: ring._failure is not None, LONG_S)
+        assert ring._changed.wait_for(lambda: ring._failures, LONG_S)
     ring.begin(WINDOWS[:3])
     reader.end(WINDOWS[1])
     ring.enter(WINDOWS[0])
@@ -211,6 +251,52 @@ def test_what_is_held_outlives_the_close(ring: WindowRing, reader: Reader):
     assert ring.slots == []
 
 
+def test_two_are_read_at_a_time_and_entered_in_order(wide: WindowRing, readers: Readers):
+    wide.begin(WINDOWS[:4])
+    readers.wait_for(WINDOWS[0], WINDOWS[1])
+    readers.end(WINDOWS[1])  # the later one is there first
+    readers.wait_for(WINDOWS[2])
+    waiting, found = in_thread(lambda: wide.enter(WINDOWS[0]))
+    readers.end(WINDOWS[0])
+    waiting.join(LONG_S)
+    assert byte_at(wide, found[0]) == 0
+    assert readers.begun.empty()  # all three slots are taken
+    assert byte_at(wide, wide.enter(WINDOWS[1])) == 1
+    readers.wait_for(WINDOWS[3])
+    for window in WINDOWS[2:4]:
+        readers.end(window)
+        assert byte_at(wide, wide.enter(window)) == window.number
+
+
+def test_a_failure_does_not_keep_back_what_comes_before_it(wide: WindowRing, readers: Readers):
+    wide.begin(WINDOWS[:4])
+    readers.wait_for(WINDOWS[0], WINDOWS[1])
+    readers.end(WINDOWS[1], WeightsError("no", "V6"))
+    with wide._changed:
+        assert wide._changed.wait_for(lambda: wide._failures, LONG_S)
+    readers.end(WINDOWS[0])
+    assert byte_at(wide, wide.enter(WINDOWS[0])) == 0
+    for _ in range(2):
+        with pytest.raises(WeightsError):
+            wide.enter(WINDOWS[1])
+    assert readers.begun.empty()
+
+
+def test_what_is_read_for_nobody_is_not_read_twice_at_a_time(wide: WindowRing, readers: Readers):
+    wide.begin(WINDOWS[:2])
+    readers.wait_for(WINDOWS[0], WINDOWS[1])
+    wide.begin([WINDOWS[3], WINDOWS[1]])  # neither is the first of these
+    readers.end(WINDOWS[0])
+    readers.wait_for(WINDOWS[3])
+    readers.end(WINDOWS[3])
+    assert byte_at(wide, wide.enter(WINDOWS[3])) == 3
+    assert readers.begun.empty()
+    readers.end(WINDOWS[1])
+    readers.wait_for(WINDOWS[1])
+    readers.end(WINDOWS[1])
+    assert byte_at(wide, wide.enter(WINDOWS[1])) == 1
+
+
 class Watched:
     """Fills slots, fails for some windows, and knows whether one was written that was held."""
 
@@ -239,13 +325,13 @@ def memoryview_address(view: memoryview) -> int:
         max_size=12,
     ),
     st.sets(st.integers(0, 5), max_size=2),
-    st.integers(2, 4),
+    st.integers(1, 3),
 )
 @settings(deadline=None, max_examples=100)
-def test_no_slot_has_two_holders(steps, bad: set[int], num_slots: int):
+def test_no_slot_has_two_holders(steps, bad: set[int], num_loaders: int):
     """Steps of so many windows, of which so many are entered; some are read ahead, some leave."""
     reader = Watched(bad)
-    ring = WindowRing(reader, slot_bytes=64, num_slots=num_slots)
+    ring = WindowRing(reader, slot_bytes=64, num_loaders=num_loaders)
     try:
         for length, entered, ahead, leaves in steps:
             order = WINDOWS[:length]
