@@ -72,7 +72,7 @@ def warm(path: Path) -> None:
     Raises:
         OSError: the file cannot be read.
     """
-    from engine.memory.file_map import DONTNEED, POPULATE_READ, FileMap  # noqa: PLC0415 - one use
+    from engine.memory.file_map import DONTNEED, FileMap  # noqa: PLC0415 - one use
 
     size = path.stat().st_size
     buffer = bytearray(_READ_BYTES)
@@ -82,7 +82,7 @@ def warm(path: Path) -> None:
         try:
             for start in range(0, size, _READ_BYTES):
                 stop = min(start + _READ_BYTES, size)
-                mapped.advise(start, stop, POPULATE_READ)
+                mapped.populate(start, stop)
                 mapped.advise(start, stop, DONTNEED)
         finally:
             mapped.close()

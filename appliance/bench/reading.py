@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import mmap
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -16,6 +15,7 @@ from appliance.bench.cases import spread
 from appliance.bench.cgroup import NotMeasurableError
 from appliance.bench.pages import available_bytes, evict
 from appliance.bench.ways import WARM, WAYS, Reading, Span, Way, opened_way
+from engine.memory.buffers import LARGE_BYTES, mapped_pages
 from engine.vqf.format import PAGE_BYTES
 from engine.vqf.manifest import Extent
 
@@ -198,11 +198,12 @@ def _read(way: Way, spans: Sequence[Span], num_threads: int) -> float:
 
     The memory to read into is there before.
     """
-    longest = max(span.length for span in spans) if isinstance(way, Reading) else PAGE_BYTES
-    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | mmap.MAP_POPULATE
+    longest = max(span.length for span in spans) if isinstance(way, Reading) else 0
+    # What the weights are read into has large pages, which a direct read depends on.
+    size_bytes = longest + -longest % LARGE_BYTES
     todo, lock = iter(spans), threading.Lock()
 
-    def work(memory: mmap.mmap) -> None:
+    def work(memory: memoryview) -> None:
         while True:
             with lock:
                 span = next(todo, None)
@@ -211,9 +212,11 @@ def _read(way: Way, spans: Sequence[Span], num_threads: int) -> float:
             way.take(span, memory)
 
     with ExitStack() as stack:
-        memories = [stack.enter_context(mmap.mmap(-1, longest, flags)) for _ in range(num_threads)]
+        memories = [mapped_pages(size_bytes) for _ in range(num_threads)]
+        for memory in memories:
+            memory.fill(0)  # the pages are taken now
         pool = stack.enter_context(ThreadPoolExecutor(num_threads))
         started_s = time.perf_counter()
-        for job in [pool.submit(work, memory) for memory in memories]:
+        for job in [pool.submit(work, memory.data) for memory in memories]:
             job.result()
         return time.perf_counter() - started_s

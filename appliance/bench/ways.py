@@ -34,7 +34,7 @@ class Span(NamedTuple):
 class Way(Protocol):
     """How spans are read; `take` is called by several threads at once, each with its own memory."""
 
-    def take(self, span: Span, memory: mmap.mmap) -> None:
+    def take(self, span: Span, memory: memoryview) -> None:
         """Bring a span; `memory` is the thread's own, aligned to a page and long enough.
 
         Raises:
@@ -50,22 +50,19 @@ class Reading:
         """Read from an open file; with O_DIRECT it goes past the page cache."""
         self._descriptor = descriptor
 
-    def take(self, span: Span, memory: mmap.mmap) -> None:
+    def take(self, span: Span, memory: memoryview) -> None:
         """Read a span."""
         done = 0
-        with memoryview(memory) as view:
-            while done < span.length:
-                target = view[done : span.length]
-                try:
-                    count = os.preadv(self._descriptor, [target], span.offset + done)
-                except OSError as error:
-                    reason = f"cannot be read at {span.offset + done}: {error.strerror}"
-                    raise WeightsUncheckedError(reason) from error
-                finally:
-                    target.release()
-                if not count:
-                    raise WeightsUncheckedError(f"the file ends at {span.offset + done}")
-                done += count
+        while done < span.length:
+            target = memory[done : span.length]
+            try:
+                count = os.preadv(self._descriptor, [target], span.offset + done)
+            except OSError as error:
+                reason = f"cannot be read at {span.offset + done}: {error.strerror}"
+                raise WeightsUncheckedError(reason) from error
+            if not count:
+                raise WeightsUncheckedError(f"the file ends at {span.offset + done}")
+            done += count
 
 
 class Mapping:
@@ -76,7 +73,7 @@ class Mapping:
         self._address = address
         self._advice = advice
 
-    def take(self, span: Span, memory: mmap.mmap) -> None:
+    def take(self, span: Span, memory: memoryview) -> None:
         """Bring a span into the page tables, and drop it from there again."""
         del memory
         start = self._address + span.offset

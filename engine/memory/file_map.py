@@ -9,10 +9,10 @@ from typing import Final
 from engine.errors import WeightsUncheckedError
 from engine.memory.buffers import LARGE_BYTES, PAGE_BYTES
 
-WILLNEED: Final = 3
+_WILLNEED: Final = 3
 DONTNEED: Final = 4
-HUGEPAGE: Final = 14
-POPULATE_READ: Final = 22
+_HUGEPAGE: Final = 14
+_POPULATE_READ: Final = 22
 
 _FIXED: Final = 0x10
 _FAILED: Final = ctypes.c_size_t(-1).value
@@ -24,7 +24,6 @@ _libc.mmap.argtypes = [
 ]
 _libc.munmap.argtypes = [ctypes.c_size_t, ctypes.c_size_t]
 _libc.madvise.argtypes = [ctypes.c_size_t, ctypes.c_size_t, ctypes.c_int]
-_libc.mincore.argtypes = [ctypes.c_size_t, ctypes.c_size_t, ctypes.c_void_p]
 
 
 class FileMap:
@@ -51,7 +50,7 @@ class FileMap:
         except WeightsUncheckedError:
             self.close()
             raise
-        self.advise(0, length_bytes, HUGEPAGE)
+        self.advise(0, length_bytes, _HUGEPAGE)
 
     def advise(self, start: int, stop: int, advice: int) -> None:
         """Give advice for the pages that hold some bytes, those at the edges too.
@@ -61,14 +60,15 @@ class FileMap:
         begin = self.address + start - start % PAGE_BYTES
         _libc.madvise(begin, self.address + stop - begin, advice)
 
-    def is_cached(self, start: int, stop: int) -> bool:
-        """Return whether pages around some bytes seem to be in the system's cache: a sample."""
-        state = ctypes.c_ubyte()
-        places = [*range(start - start % PAGE_BYTES, stop, LARGE_BYTES), (stop - 1) & -PAGE_BYTES]
-        for place in places:
-            if _libc.mincore(self.address + place, 1, ctypes.byref(state)) or not state.value & 1:
-                return False
-        return True
+    def populate(self, start: int, stop: int) -> None:
+        """Bring and map the pages that hold some bytes; returns when they are there, or never will.
+
+        This reads as large pages what MADV_WILLNEED would read as small ones. A system without it
+        (Linux before 5.14) is given that advice instead. What is not in the file is left out.
+        """
+        begin = self.address + start - start % PAGE_BYTES
+        if _libc.madvise(begin, self.address + stop - begin, _POPULATE_READ):
+            self.advise(start, stop, _WILLNEED)
 
     def close(self) -> None:
         """Unmap it; nobody may look at it any more. A second call does nothing."""

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from engine.errors import UnsupportedError
-from engine.memory.file_map import DONTNEED, POPULATE_READ, FileMap
+from engine.memory.file_map import DONTNEED, FileMap
 from engine.memory.full import FullWeights
 from engine.memory.mapped import MappedWeights, refuse_protected
 from engine.memory.residency import Residency
@@ -80,5 +80,5 @@ def _bring(mapped: FileMap, file: VqfFile, residency: Residency, extent: Extent)
     first = file.preamble.data_offset + extent.offset_bytes
     for start in range(first, first + extent.size_bytes, residency.window_bytes):
         stop = min(start + residency.window_bytes, first + extent.size_bytes)
-        mapped.advise(start, stop, POPULATE_READ)
+        mapped.populate(start, stop)
         mapped.advise(start, stop, DONTNEED)

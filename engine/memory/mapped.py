@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 from engine.errors import ConfigError, UnsupportedError
 from engine.memory.buffers import LARGE_BYTES, PAGE_BYTES
 from engine.memory.embedding_rows import EmbeddingRows
-from engine.memory.file_map import DONTNEED, WILLNEED, FileMap
+from engine.memory.file_map import DONTNEED, FileMap
 from engine.memory.lock import lock_pages
 from engine.memory.residency import Residency
 from engine.memory.resident import ResidentParts, layer_extent
@@ -61,6 +62,8 @@ class MappedWeights(StreamedWeights):
         self._rows = EmbeddingRows(self._parts.tensors["embedding"])
         self._order: tuple[Window, ...] = ()
         self._place = 0
+        self._asked: dict[Window, Future[None]] = {}
+        self._thread = ThreadPoolExecutor(1, "windows")
         self._held: Window | None = None
         self._map = mapped
 
@@ -86,6 +89,7 @@ class MappedWeights(StreamedWeights):
 
     def begin(self, order: Sequence[Window]) -> None:
         """Say which windows a step will enter, in this order."""
+        self._give_up()
         self._order, self._place = tuple(order), 0
         self._ask(self._order[:_AHEAD])
 
@@ -94,11 +98,14 @@ class MappedWeights(StreamedWeights):
         self._give_back()
         self._place += 1
         self._ask(self._order[self._place : self._place + _AHEAD])
+        if window in self._asked:
+            self._asked.pop(window).result()
         self.bases[window.base] = self._address(window.base)
         self._held = window
 
     def end(self) -> None:
         """Drop the last window, and what is left of it in its last page."""
+        self._give_up()
         held = self._held
         self._give_back()
         if held is not None:
@@ -107,6 +114,7 @@ class MappedWeights(StreamedWeights):
 
     def close(self) -> None:
         """Unmap and close the file."""
+        self._thread.shutdown(cancel_futures=True)  # nobody looks at the map any more
         self._map.close()
         self._kept.close()
 
@@ -136,9 +144,16 @@ class MappedWeights(StreamedWeights):
 
     def _ask(self, windows: Sequence[Window]) -> None:
         for window in windows:
-            start, stop = self._span(window)
-            if not self._map.is_cached(start, stop):
-                self._map.advise(start, stop, WILLNEED)
+            self._asked[window] = self._thread.submit(self._map.populate, *self._span(window))
+
+    def _give_up(self) -> None:
+        """Drop what was asked for and not entered."""
+        asked, self._asked = self._asked, {}
+        for window, future in asked.items():
+            if not future.cancel() and window.base not in self._kept_layers:
+                wait([future])
+                start, stop = self._span(window)
+                self._drop(start - start % LARGE_BYTES, stop + -stop % LARGE_BYTES)
 
     def _drop(self, start: int, stop: int) -> None:
         """Unmap whole large pages: who needs one gets it again."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import mmap
 import os
 from pathlib import Path
 
@@ -24,6 +23,7 @@ from appliance.bench.reading import (
 )
 from appliance.bench.ways import WAYS, Reading, Span, opened_way
 from engine.errors import WeightsUncheckedError
+from engine.memory.buffers import mapped_pages
 from engine.vqf.manifest import Extent
 
 PAGE = 4096
@@ -96,7 +96,8 @@ def test_a_part_is_never_empty_or_twice(lengths: list[int], size: int, number: i
 def test_a_reading_brings_the_bytes(file: Path) -> None:
     content = file.read_bytes()
     for name in ("direct", "buffered", "cached"):
-        with opened_way(name, file) as way, mmap.mmap(-1, SIZE) as memory:
+        memory = mapped_pages(SIZE).data
+        with opened_way(name, file) as way:
             way.take(Span(PAGE, 3 * PAGE), memory)
             assert memory[: 3 * PAGE] == content[PAGE : 4 * PAGE]
             assert not any(memory[3 * PAGE :])
@@ -105,15 +106,14 @@ def test_a_reading_brings_the_bytes(file: Path) -> None:
 def test_a_file_that_ends_early(file: Path) -> None:
     with (
         opened_way("cached", file) as way,
-        mmap.mmap(-1, SIZE) as memory,
         pytest.raises(WeightsUncheckedError, match=f"the file ends at {SIZE}"),
     ):
-        way.take(Span(4 * PAGE, 2 * PAGE), memory)
+        way.take(Span(4 * PAGE, 2 * PAGE), mapped_pages(SIZE).data)
 
 
 def test_a_read_that_fails() -> None:
-    with mmap.mmap(-1, PAGE) as memory, pytest.raises(WeightsUncheckedError, match="at 0: Bad"):
-        Reading(1 << 20).take(Span(0, PAGE), memory)
+    with pytest.raises(WeightsUncheckedError, match="at 0: Bad"):
+        Reading(1 << 20).take(Span(0, PAGE), mapped_pages(PAGE).data)
 
 
 def test_every_way_is_measured(file: Path) -> None:

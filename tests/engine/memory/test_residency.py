@@ -8,8 +8,11 @@ import pytest
 
 from appliance.cli.errors import EXITS
 from engine.errors import ConfigError, UnsupportedError
+from engine.memory.file_map import FileMap
 from engine.memory.load import load_weights
+from engine.memory.mapped import MappedWeights
 from engine.memory.residency import Residency
+from engine.memory.windows import Window
 from tests.engine.memory import wide
 
 KIB = 1 << 10
@@ -95,3 +98,38 @@ def test_an_engine_that_ends_closes_the_file_and_its_threads(untied: Path):
         engine.close()
         engine.close()
     assert num_descriptors() == before
+
+
+def test_a_step_that_is_abandoned_leaves_nothing_mapped(untied: Path, monkeypatch):
+    """What was brought ahead for it is dropped, asked for or there already."""
+    brought: list[tuple[int, int]] = []
+    dropped: list[tuple[int, int]] = []
+    populate, drop = FileMap.populate, MappedWeights._drop
+
+    def watched_populate(self: FileMap, start: int, stop: int) -> None:
+        brought.append((start, stop))
+        populate(self, start, stop)
+
+    def watched_drop(self: MappedWeights, start: int, stop: int) -> None:
+        dropped.append((start, stop))
+        drop(self, start, stop)
+
+    engine = wide.engine_of(untied / "plain.vqf", Residency("stream", 64 * KIB))
+    monkeypatch.setattr(FileMap, "populate", watched_populate)
+    monkeypatch.setattr(MappedWeights, "_drop", watched_drop)
+    try:
+        weights = engine._weights
+        assert isinstance(weights, MappedWeights)
+        order = [Window(n, 2, n * 64 * KIB, (n + 1) * 64 * KIB) for n in range(4)]
+        for entered in range(3):
+            brought.clear()
+            dropped.clear()
+            weights.begin(order)
+            for window in order[:entered]:
+                weights.enter(window)
+            weights.end()
+            assert len(brought) <= entered + 1
+            for start, stop in brought:
+                assert any(first <= start and stop <= last for first, last in dropped)
+    finally:
+        engine.close()
