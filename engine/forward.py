@@ -165,6 +165,8 @@ class Engine:
         self._end_threads.atexit = False
         if self._streamed is not None:
             weakref.finalize(self, self._streamed.close).atexit = False
+        if self._pager is not None:
+            weakref.finalize(self, self._pager.close).atexit = False
         shared = self.config.num_heads // self.config.num_kv_heads
         self._tile_rows = max(1, MAX_QUERIES // shared)
         self._step = np.zeros(layout.STEP_WORDS, np.int64)

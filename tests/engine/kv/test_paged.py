@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from dataclasses import replace
 from pathlib import Path
 
@@ -99,6 +100,24 @@ def test_what_fits_stays_in_memory(deep, tmp_path: Path):
 def test_a_budget_that_is_too_small_is_refused_with_the_least_one(deep, tmp_path: Path):
     with pytest.raises(ConfigError, match=str(least_bytes(deep))):
         paged(deep, tmp_path, least_bytes(deep) - 1)
+
+
+def num_descriptors() -> int:
+    return sum(1 for _ in Path("/proc/self/fd").iterdir())
+
+
+@pytest.mark.parametrize("is_closed", [False, True])
+def test_the_file_of_an_engine_that_is_dropped_is_closed(deep, tmp_path: Path, is_closed: bool):
+    """Without a name it takes room on the disk until then."""
+    gc.collect()
+    before = num_descriptors()
+    engine = paged(deep, tmp_path, least_bytes(deep))
+    assert num_descriptors() > before
+    if is_closed:
+        engine.close()
+    del engine
+    gc.collect()
+    assert num_descriptors() == before
 
 
 def test_a_flipped_bit_of_the_file_ends_the_step(deep, tmp_path: Path, monkeypatch):
