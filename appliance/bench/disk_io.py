@@ -29,7 +29,7 @@ from appliance.bench.reading import (
 )
 from engine.vqf.file import VqfFile
 
-SCHEMA: Final = "windhover-bench-io/1"
+SCHEMA: Final = "windhover-bench-io/2"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class IoResults:
 
     def as_json(self) -> dict[str, object]:
         """Return the evidence; its fields are documented in README.md."""
-        names = ("cold_read", "cold_map", "warm_map", "cached", "tag", "cipher", "digest")
+        names = ("cold_read", "cold_map", "warm_map", "cached", "mark", "cipher")
         return {
             "schema": SCHEMA,
             "machine": self.machine,

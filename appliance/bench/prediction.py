@@ -61,16 +61,15 @@ class Speeds:
         cold_map: from the disk into a map.
         warm_map: from the page cache into page tables.
         cached: from the page cache into private memory.
-        tag: HMAC-SM3. cipher: SM4-CTR. digest: SM3.
+        mark: what a chunk that is read again is compared by. cipher: SM4-CTR.
     """
 
     cold_read: float
     cold_map: float
     warm_map: float
     cached: float
-    tag: float
+    mark: float
     cipher: float
-    digest: float
 
     @classmethod
     def of(cls, reading: Iterable[Speed], ciphers: Iterable[CipherSpeed], cores: int) -> Speeds:
@@ -98,9 +97,8 @@ class Speeds:
             max(found[way] for way in _COLD_MAPS),
             max(found[way] for way in _WARM_MAPS),
             found["cached"],
-            work["tag"],
+            work["mark"],
             work["cipher"],
-            work["digest"],
         )
 
 
@@ -169,8 +167,8 @@ def predict(
     compute = {} if compute_s is None else {"compute": compute_s}
     pages, chunks = needed.mapped, needed.verified
     checks = {
-        "signed": {"digest": chunks / speeds.digest},
-        "sealed": {"tag": chunks / speeds.tag, "cipher": chunks / speeds.cipher},
+        "signed": {"mark": chunks / speeds.mark},
+        "sealed": {"mark": chunks / speeds.mark, "cipher": chunks / speeds.cipher},
     }
     faults = {"faults": pages / speeds.warm_map}
     rows: list[tuple[str, str, str, float, dict[str, float]]] = [

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from crypto.merkle import LEAF_PREFIX
 from engine.errors import WeightsError, WeightsUncheckedError
 from engine.vqf.format import PAGE_BYTES, TAG_BYTES
+from engine.vqf.marks import Marks
 from engine.vqf.suite import SealKeys, initial_block
 
 if TYPE_CHECKING:
@@ -57,7 +58,11 @@ class ChunkSource:
         self._seal = seal
 
     def fetch(
-        self, chunks: Sequence[Chunk], buffers: Sequence[memoryview], bulk: Bulk
+        self,
+        chunks: Sequence[Chunk],
+        buffers: Sequence[memoryview],
+        bulk: Bulk,
+        marks: Marks | None = None,
     ) -> list[bytes]:
         """Read chunks of one length and return the leaf hash of the plain text of each.
 
@@ -65,6 +70,7 @@ class ChunkSource:
             chunks: what to read.
             buffers: writable memory for each, of its length, which nobody else writes to.
             bulk: what hashes and decrypts.
+            marks: takes the chunks, for `fetch_again`.
 
         Raises:
             WeightsError: V5: a chunk does not have its tag. None of these chunks was decrypted.
@@ -73,9 +79,12 @@ class ChunkSource:
         Security: after an error the buffers hold what was in the file, unverified.
         """
         self._read(chunks, buffers)
+        if self._seal is not None:
+            self._check_tags(self._seal, chunks, buffers, bulk)
+        if marks is not None:
+            marks.take(chunks, buffers)
         if self._seal is None:
             return bulk.sm3_many(LEAF_PREFIX, buffers)
-        self._check_tags(self._seal, chunks, buffers, bulk)
         blocks = [initial_block(chunk) for chunk in chunks]
         return bulk.sm4_ctr_sm3_many(self._seal.keys.data_cipher, blocks, LEAF_PREFIX, buffers)
 
@@ -84,7 +93,7 @@ class ChunkSource:
         chunks: Sequence[Chunk],
         buffers: Sequence[memoryview],
         bulk: Bulk,
-        leaf_hashes: Sequence[bytes],
+        known: Marks | Sequence[bytes],
     ) -> None:
         """Read chunks of one length that were accepted before, and accept only the same again.
 
@@ -92,8 +101,9 @@ class ChunkSource:
             chunks: what to read.
             buffers: writable memory for each, of its length, which nobody else writes to.
             bulk: what hashes and decrypts.
-            leaf_hashes: 32 bytes by the number of the chunk, as `fetch` returned them; not looked
-                at in a sealed file, whose tags are compared with the table that was read once.
+            known: what `fetch` marked; or what it returned, by the number of the chunk, which is
+                not looked at in a sealed file: its tags are compared with the table that was read
+                once.
 
         Raises:
             WeightsError: V5, V6: a chunk is not the one that was accepted. Of a sealed file none of
@@ -103,16 +113,24 @@ class ChunkSource:
         Security: after an error the buffers hold what was in the file, unverified.
         """
         self._read(chunks, buffers)
-        if self._seal is not None:
+        if isinstance(known, Marks):
+            for chunk, buffer in zip(chunks, buffers, strict=True):
+                if not known.is_same(chunk, buffer):
+                    raise self._is_another(chunk)
+        elif self._seal is not None:
             self._check_tags(self._seal, chunks, buffers, bulk)
+        else:
+            for chunk, found in zip(chunks, bulk.sm3_many(LEAF_PREFIX, buffers), strict=True):
+                if not hmac.compare_digest(found, known[chunk.number]):
+                    raise self._is_another(chunk)
+        if self._seal is not None:
             blocks = [initial_block(chunk) for chunk in chunks]
             bulk.sm4_ctr_many(self._seal.keys.data_cipher, blocks, buffers)
-            return
-        for chunk, found in zip(chunks, bulk.sm3_many(LEAF_PREFIX, buffers), strict=True):
-            if not hmac.compare_digest(found, leaf_hashes[chunk.number]):
-                name = self._names[chunk.extent]
-                message = f"chunk {chunk.in_extent} of extent {name} is not the one that was there"
-                raise WeightsError(message, "V6")
+
+    def _is_another(self, chunk: Chunk) -> WeightsError:
+        name = self._names[chunk.extent]
+        message = f"chunk {chunk.in_extent} of extent {name} is not the one that was there"
+        return WeightsError(message, "V6" if self._seal is None else "V5")
 
     def _read(self, chunks: Sequence[Chunk], buffers: Sequence[memoryview]) -> None:
         for start, stop in _runs(chunks):

@@ -1,8 +1,9 @@
 """A file that is read again and again: what was accepted once, and only that, comes back.
 
-The whole of its weights is verified when it is opened, in bounded memory. Of every chunk what it
-was accepted by stays in private memory (DESIGN-VQF, "What checks what"): its tag where the file is
-sealed, its leaf hash elsewhere. Whatever happens to the file afterwards, a read gives the same
+The whole of its weights is verified when it is opened, in bounded memory. Of every chunk a mark
+under a key of this process stays in private memory; where the library has no function for marks,
+what it was accepted by (DESIGN-VQF, "What checks what"): its tag where the file is sealed, its leaf
+hash elsewhere. Whatever happens to the file afterwards, a read gives the same
 bytes again or an error.
 """
 
@@ -17,12 +18,14 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from crypto.errors import UnavailableError
 from crypto.merkle import root
 from engine.errors import FormatError, WeightsError
 from engine.memory.buffers import mapped_pages
 from engine.vqf.batches import batches
 from engine.vqf.format import CHUNK_BYTES
 from engine.vqf.kinds import PANEL_ROWS
+from engine.vqf.marks import Marks
 from engine.vqf.panels import packed_bytes, rows_beyond_are_zero
 
 if TYPE_CHECKING:
@@ -74,6 +77,7 @@ class KeptFile:
             num_threads + _WAITING, "weights"
         )
         self._leaf_hashes: list[bytes] = []
+        self._marks = _new_marks(sum(e.num_chunks for e in file.manifest.extents))
         self._scratch = threading.local()
         try:
             self._verify(before_extent, progress)
@@ -90,6 +94,8 @@ class KeptFile:
         if self._direct is not None:
             os.close(self._direct)
             self._direct = None
+        if self._marks is not None:
+            self._marks.wipe()
         self.file.close()
 
     def read(self, extent: str, start: int, stop: int, out: memoryview) -> int:
@@ -120,9 +126,11 @@ class KeptFile:
         ]
         by_number = {chunk.number: view for chunk, view in zip(chunks, views, strict=True)}
 
+        known = self._leaf_hashes if self._marks is None else self._marks
+
         def fetch(batch: tuple[Chunk, ...]) -> None:
             buffers = [by_number[chunk.number] for chunk in batch]
-            self._source.fetch_again(batch, buffers, self._bulk, self._leaf_hashes)
+            self._source.fetch_again(batch, buffers, self._bulk, known)
             self._forget(batch)
 
         try:
@@ -166,7 +174,7 @@ class KeptFile:
         views = [
             memory.data[index * CHUNK_BYTES :][: chunk.length] for index, chunk in enumerate(batch)
         ]
-        leaf_hashes = self._source.fetch(batch, views, self._bulk)
+        leaf_hashes = self._source.fetch(batch, views, self._bulk, self._marks)
         for chunk, leaf_hash in zip(batch, leaf_hashes, strict=True):
             self._leaf_hashes[chunk.number] = leaf_hash
         self._forget(batch)
@@ -217,6 +225,13 @@ class KeptFile:
 def room_for(start: int, stop: int) -> int:
     """Return how many bytes the chunks around some bytes of an extent take at most."""
     return (-(-stop // CHUNK_BYTES) - start // CHUNK_BYTES) * CHUNK_BYTES
+
+
+def _new_marks(num_chunks: int) -> Marks | None:
+    try:
+        return Marks(num_chunks)
+    except UnavailableError:
+        return None
 
 
 def _open_direct(descriptor: int) -> int | None:
