@@ -1,0 +1,1 @@
+"""A research driver that runs transformer layers on CKKS ciphertexts, one hop after the other."""

@@ -1,0 +1,1 @@
+"""Libraries that compute on CKKS ciphertexts, behind one small interface."""
