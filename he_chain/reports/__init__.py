@@ -1,0 +1,1 @@
+"""Measuring a run with the secret key, the signed report, and checking one."""
