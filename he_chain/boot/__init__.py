@@ -1,0 +1,1 @@
+"""Protocol `boot`: bootstrapping instead of a key holder."""
