@@ -2,14 +2,16 @@
 
 exit 0      done
 exit 1      the thing that was checked is bad: FormatError, WeightsError, ConversionError,
-            NonFiniteError, InvalidProofError, InvalidSignatureError, InvalidTagError, PolicyError
+            NonFiniteError, InvalidProofError, InvalidSignatureError, InvalidTagError, PolicyError;
+            RangeError, ProtocolError, CheckpointError, PrecisionError
 exit 2      usage, or an input that cannot be read or served: usage errors, OSError,
             UnsupportedError, ConfigError, ContextLengthError, TemplateError, SamplingError,
             UnsupportedCpuError, KeyFileError, a WriteError whose target may not be replaced, a
-            package that is not installed
+            package that is not installed; SecurityError, PlanError
 exit 3      incomplete, neither good nor bad: WeightsUncheckedError, CancelledError,
-            UnavailableError, a full disk or a limit on file sizes, too little memory
-exit 70     a defect: SelfTestError, WrongAnswerError, and every other exception
+            UnavailableError, a full disk or a limit on file sizes, too little memory;
+            BackendError
+exit 70     a defect: SelfTestError, WrongAnswerError, ScaleError, and every other exception
 exit 130    interrupted from the keyboard
 exit 141    whoever read the output went away
 
@@ -29,6 +31,7 @@ import click
 
 from crypto import errors as crypto_errors
 from engine import errors as engine_errors
+from he_chain import errors as he_chain_errors
 from simd import errors as simd_errors
 
 EXIT_BAD = 1
@@ -63,6 +66,14 @@ EXITS: dict[type[Exception], int] = {
     engine_errors.WeightsUncheckedError: EXIT_INCOMPLETE,
     engine_errors.WrongAnswerError: EXIT_DEFECT,
     engine_errors.CancelledError: EXIT_INCOMPLETE,
+    he_chain_errors.SecurityError: EXIT_USAGE,
+    he_chain_errors.PlanError: EXIT_USAGE,
+    he_chain_errors.RangeError: EXIT_BAD,
+    he_chain_errors.ScaleError: EXIT_DEFECT,
+    he_chain_errors.BackendError: EXIT_INCOMPLETE,
+    he_chain_errors.ProtocolError: EXIT_BAD,
+    he_chain_errors.CheckpointError: EXIT_BAD,
+    he_chain_errors.PrecisionError: EXIT_BAD,
 }
 
 OPTIONAL_PACKAGES = {"matplotlib": "plots"}

@@ -56,6 +56,9 @@ COMMANDS: dict[str, Entry] = {
     "publish-verifier": Entry(
         "appliance.cli.publish_verifier", "Write and sign what an auditor verifies with."
     ),
+    "he-chain": Entry(
+        "appliance.cli.he_chain", "Run layers on encrypted values, and measure how precise that is."
+    ),
     "bench": Entry(
         "appliance.cli.bench", "Measure this machine with the project's own benchmarks."
     ),

@@ -10,6 +10,7 @@ import pytest
 from appliance.cli.errors import EXITS, Failure, about, describe
 from crypto import errors as crypto_errors
 from engine import errors
+from he_chain import errors as he_chain_errors
 from simd import errors as simd_errors
 
 
@@ -17,7 +18,8 @@ def test_every_error_class_has_a_row() -> None:
     engine_classes = set(errors.EngineError.__subclasses__())
     crypto_classes = set(crypto_errors.CryptoError.__subclasses__())
     simd_classes = set(simd_errors.SimdError.__subclasses__())
-    assert set(EXITS) == engine_classes | crypto_classes | simd_classes
+    he_chain_classes = set(he_chain_errors.HeChainError.__subclasses__())
+    assert set(EXITS) == engine_classes | crypto_classes | simd_classes | he_chain_classes
 
 
 @pytest.mark.parametrize(

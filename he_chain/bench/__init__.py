@@ -1,0 +1,1 @@
+"""How fast single operations and matrix products are."""
