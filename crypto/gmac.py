@@ -25,8 +25,6 @@ from crypto.sm4 import KEY_BYTES
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
-GMAC_BYTES: Final = 16
-
 _NONCE_BYTES: Final = 12
 _KNOWN_KEY: Final = bytes.fromhex("0123456789abcdeffedcba9876543210")
 _KNOWN_NONCE: Final = bytes.fromhex("00001234567800000000abcd")

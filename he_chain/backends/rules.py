@@ -27,10 +27,6 @@ class Rules:
         moduli: Iterable[int] = accumulate(primes, mul)
         self._level_bits = tuple(modulus.bit_length() for modulus in moduli)
 
-    def level_bits(self, level: int) -> int:
-        """Return the length of a level's modulus in bits."""
-        return self._level_bits[level]
-
     def level(self, operation: str, level: int) -> int:
         """Return a level that exists.
 

@@ -134,28 +134,6 @@ def place(
     return _lowered(block, _choices_of(best), lowest, least)
 
 
-def without_refresh(block: Block, parameters: Parameters) -> tuple[PlannedStep, ...]:
-    """Return the steps of a block that nobody refreshes.
-
-    Raises:
-        LevelError: it is deeper than the chain; names the step.
-        RangeError: a value does not fit its level.
-    """
-    levels = Levels(parameters, 0)
-    have = {name: parameters.num_levels for name, _ in block.inputs}
-    planned = []
-    for step in block.steps:
-        level = min(have[o.value] - o.levels for o in step.operands)
-        if level < 0:
-            message = f"{step.name} needs {step.levels} levels and finds {level + step.levels}"
-            raise LevelError(message)
-        if level < levels.holding(step.output, step.bound):
-            raise RangeError(f"{step.name}: values up to {step.bound:.3g} do not fit level {level}")
-        have[step.output] = level
-        planned.append(PlannedStep(step.name, (), level))
-    return tuple(planned)
-
-
 def step_seconds(step: Step, level: int, parameters: Parameters, costs: Costs) -> float:
     """Return the work of a step whose result is at a level."""
     before = min(level + step.levels, parameters.num_levels)

@@ -52,11 +52,6 @@ class Grid:
         """Slots from a dimension of a head to the next one."""
         return self.positions * self.heads
 
-    @property
-    def capacity(self) -> int:
-        """Most channels of a residual."""
-        return self.head_dim * self.heads
-
     def index(self) -> tuple[Slots, Slots, Slots, Slots]:
         """Return r, j, t, h of every slot: int64[num_slots] each."""
         slot = np.arange(self.num_slots)

@@ -129,14 +129,6 @@ class Run:
         self.records.append(record)
         self._head = record.digest()
 
-    def latest_output(self, name: str) -> Blob | None:
-        """Return the newest output whose name ends in `name`, or None."""
-        for record in reversed(self.records):
-            for blob in record.outputs:
-                if blob.name.endswith(name):
-                    return blob
-        return None
-
 
 def write_whole(path: Path, data: bytes, *, force: bool, mode: int | None = None) -> None:
     """Write a file that is there whole or not at all; WriteError as of AtomicFile."""

@@ -11,7 +11,6 @@ from he_chain.backends.base import Holder
 from he_chain.backends.key_folder import refuse_secret_key
 from he_chain.calib import MAX_BYTES, Ranges, decode_ranges, refuse_prompt
 from he_chain.errors import PlanError, ProtocolError
-from he_chain.packing import Packing
 from he_chain.records.run_folder import read_whole, write_whole
 from he_chain.roles.holder_model import MODEL, HolderModel, write_holder_model
 from he_chain.roles.session import new_session
@@ -99,8 +98,3 @@ def read_ranges(folder: Path) -> Ranges:
 def read_key_id(folder: Path) -> bytes:
     """Return the name of a folder's keys; CheckpointError where it is missing."""
     return read_whole(folder / KEY_ID, KEY_ID_BYTES)
-
-
-def needed_rotations(weights: ModelWeights, num_slots: int) -> frozenset[int]:
-    """Return the rotations that `assist` needs for a model; PlanError where it does not fit."""
-    return Packing(weights.config, num_slots).rotations

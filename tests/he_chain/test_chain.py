@@ -57,7 +57,8 @@ def started(template, tmp_path):
 
 def final_x(folder):
     run = Run.open(folder / "RUN")
-    blob = run.latest_output(".x")
+    outputs = [blob for record in run.records for blob in record.outputs]
+    blob = next(blob for blob in reversed(outputs) if blob.name.endswith(".x"))
     return MockHolder.open(folder / "HOLDER").decrypt(run.read_blob(blob))[:64]
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from he_chain.errors import LevelError, PlanError, RangeError
 from he_chain.parameters import Parameters
 from he_chain.planning.costs import Costs, OperationCost
-from he_chain.planning.placement import Levels, place, without_refresh
+from he_chain.planning.placement import Levels, place
 from he_chain.planning.plan_step import Block, Operand, Step, depth
 
 CHAIN = Parameters(ring_degree=16384, num_levels=5, scale_bits=40, first_bits=60, special_bits=60)
@@ -139,14 +139,6 @@ def test_a_step_one_level_too_deep_is_named():
 def test_a_result_that_could_not_be_refreshed_is_refused():
     with pytest.raises(LevelError, match="v1: no level is left"):
         place(chain_of([5]), CHAIN, FREE, 30)
-
-
-def test_without_refresh_the_operation_is_named():
-    assert [s.level for s in without_refresh(chain_of([2, 3]), CHAIN)] == [3, 0]
-    with pytest.raises(LevelError, match="s2 needs 1 levels and finds 0"):
-        without_refresh(chain_of([2, 3, 1]), CHAIN)
-    with pytest.raises(RangeError, match="s1: values up to 1e\\+06 do not fit level 0"):
-        without_refresh(chain_of([2, 3], bound=1e6), CHAIN)
 
 
 def test_values_that_fit_no_level_are_refused():

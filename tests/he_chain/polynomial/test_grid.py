@@ -37,7 +37,7 @@ def cube(values):
 
 
 def test_sizes():
-    assert (GRID.num_slots, GRID.period, GRID.block, GRID.capacity) == (512, 256, 32, 32)
+    assert (GRID.num_slots, GRID.period, GRID.block) == (512, 256, 32)
 
 
 def test_the_index_counts_slots():

@@ -180,9 +180,3 @@ def test_a_flipped_byte_of_a_ciphertext_is_found(tmp_path):
 def test_no_file_is_read_that_is_longer_than_any_of_a_run(tmp_path):
     with pytest.raises(CheckpointError, match="longer"):
         read_whole(tmp_path / "x", 1 << 40)
-
-
-def test_the_newest_output_of_a_name_is_found(tmp_path):
-    run = make_run(tmp_path)
-    assert run.latest_output(".x") == run.records[6].outputs[0]
-    assert run.latest_output(".kv") is None
