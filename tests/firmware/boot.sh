@@ -10,8 +10,11 @@ root=$folder/root
 mount -t tmpfs -o mode=0755 tmpfs "$folder/upper" || exit 77
 mkdir "$folder/upper/new" "$folder/upper/work"
 mount -t overlay -o "lowerdir=/,upperdir=$folder/upper/new,workdir=$folder/upper/work" overlay "$root" || exit 77
-mkdir -p "$root/usr/lib/windhover/app" "$root/usr/lib/windhover/python"
-mount --bind "$checkout" "$root/usr/lib/windhover/app"
+mkdir -p "$root/usr/lib/windhover/app/.venv" "$root/usr/lib/windhover/python"
+# A copy, and its own bytecode: what tests left in the checkout may be unreadable for the service.
+tar -C "$checkout" --exclude=__pycache__ -c appliance crypto engine he_chain simd verifier \
+  | tar -C "$root/usr/lib/windhover/app" --no-same-owner -x
+mount --bind "$checkout/.venv" "$root/usr/lib/windhover/app/.venv"
 mount --bind "$prefix" "$root/usr/lib/windhover/python"
 mount --bind "$folder/run" "$root/run"
 cp -a "$folder/files/." "$root/"

@@ -56,6 +56,8 @@ mv /run/key.new /run/key.json
 (cat /etc/windhover/trust.toml; tail -n 2 /run/log.txt | sed s/NAME/demo/) \
   > /etc/windhover/verifier.toml
 shred -u /etc/windhover/pass
+. /usr/lib/windhover/environment
+$python -m compileall -q /usr/lib/windhover/app/[a-z]*
 windhover compile-cache /usr/lib/windhover/kernels
 """
 _PLACES = {
@@ -70,6 +72,10 @@ _PLACES = {
     "nginx/windhover/errors.conf": "etc/nginx/windhover/errors.conf",
     "nginx/windhover/client-certificates-none.conf": "etc/nginx/windhover/client-certificates.conf",
 }
+
+
+class NotReadyError(Exception):
+    """The service of a machine has failed; the message tells what happened."""
 
 
 class Machine:
@@ -137,7 +143,11 @@ class Machine:
         return said
 
     def wait(self) -> None:
-        """Wait until the service is ready; fail where it has failed."""
+        """Wait until the service is ready.
+
+        Raises:
+            NotReadyError: it has failed.
+        """
         for _ in range(600):
             if self._process.poll() == CANNOT:
                 pytest.skip(f"no machine can be made here: {self._log.read_text()[-300:]}")
@@ -152,7 +162,13 @@ class Machine:
                 }:  # fmt: skip
                     break
             time.sleep(0.5)
-        pytest.fail(self.enter("journalctl", "--no-pager", "-u", "windhover").stdout)
+        raise NotReadyError(self._story())
+
+    def _story(self) -> str:
+        """Return what happened, for whoever has nothing else of a machine that is gone."""
+        journal = self.enter("journalctl", "--no-pager", "-u", "windhover").stdout
+        kernels = self.enter("find", "/usr/lib/windhover/kernels", "-ls").stdout
+        return f"{self._log.read_text()[-2000:]}\n{journal[-4000:]}\n{kernels[:4000]}"
 
 
 @contextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ import pytest
 from tests.appliance.conftest import tiny_file  # noqa: F401  (a fixture)
 from tests.firmware.aare import allowed, permissions
 from tests.firmware.front import HOST
-from tests.firmware.machine import Machine, booted, can_boot
+from tests.firmware.machine import Machine, NotReadyError, booted, can_boot
 from tests.firmware.tools import text_of, tool
 
 pytestmark = [pytest.mark.slow, pytest.mark.ci]
@@ -21,16 +22,33 @@ QUESTION = {"model": "model", "messages": [{"role": "user", "content": "Hello"}]
 
 
 @pytest.fixture(scope="module")
-def machine(tiny_file: Path) -> Iterator[Machine]:  # noqa: F811
-    """A machine whose service is ready."""
+def machine(request: pytest.FixtureRequest, tiny_file: Path) -> Iterator[Machine]:  # noqa: F811
+    """A machine whose service is ready.
+
+    Two of some sixty boots ended with a service that did not find the kernels which had just been
+    prepared; why is not known. One such machine is told of and replaced, a second one fails.
+    """
     if (why := can_boot()) is not None:
         pytest.skip(why)
-    with (
-        tempfile.TemporaryDirectory(prefix="wh-", ignore_cleanup_errors=True) as folder,
-        booted(tiny_file, Path(folder)) as made,
-    ):
+    with ExitStack() as first:
+        made = _boot(first, tiny_file)
+        try:
+            made.wait()
+        except NotReadyError as story:
+            reporter = request.config.pluginmanager.getplugin("terminalreporter")
+            reporter.write_line(f"a machine did not become ready, and is replaced:\n{story}")
+        else:
+            yield made
+            return
+    with ExitStack() as second:
+        made = _boot(second, tiny_file)
         made.wait()
         yield made
+
+
+def _boot(stack: ExitStack, weights: Path) -> Machine:
+    folder = tempfile.TemporaryDirectory(prefix="wh-", ignore_cleanup_errors=True)
+    return stack.enter_context(booted(weights, Path(stack.enter_context(folder))))
 
 
 def test_the_service_answers_and_attests(machine: Machine) -> None:
