@@ -91,7 +91,7 @@ class SelfCheck:
         """Start the process and give it the trust file."""
         root = str(Path(__file__).resolve().parents[1])
         worker = subprocess.Popen(  # noqa: S603  this interpreter, and nothing but the verifier
-            [sys.executable, "-I", "-S", "-c", _PROGRAM, root],
+            [sys.executable, "-I", "-S", "-B", "-c", _PROGRAM, root],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

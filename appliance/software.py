@@ -30,7 +30,7 @@ from crypto.labels import SOFTWARE_LIST
 from crypto.sm3 import Sm3
 from simd.settings import CACHE_SETTING, USE_SETTING
 
-PACKAGES: Final = ("appliance", "crypto", "engine", "simd", "verifier")
+PACKAGES: Final = ("appliance", "crypto", "engine", "he_chain", "simd", "verifier")
 """The top-level packages of the application."""
 
 _READ_BYTES: Final = 1 << 20
@@ -98,8 +98,11 @@ def tree(name: str, folder: Path, *, skip: Collection[str] = ()) -> Iterator[Pla
                 yield Place(f"{name}/{path.relative_to(folder).as_posix()}", path)
 
 
-def places() -> Iterator[Place]:
+def places(kernels: Path | None = None) -> Iterator[Place]:
     """Yield the files of this process; none twice.
+
+    Args:
+        kernels: the folder of prepared kernels; by default the one that the process reads, if any.
 
     Raises:
         OSError: a folder cannot be read.
@@ -116,8 +119,10 @@ def places() -> Iterator[Place]:
     yield from tree("python/lib", Path(sysconfig.get_path("stdlib")).resolve(), skip=_OF_OTHERS)
     library = libcrypto.load().path.resolve()
     yield Place(f"lib/{library.name}", library)
-    if os.environ.get(USE_SETTING) == "read":
-        yield from tree("kernels", Path(os.environ[CACHE_SETTING]))
+    if kernels is None and os.environ.get(USE_SETTING) == "read":
+        kernels = Path(os.environ[CACHE_SETTING])
+    if kernels is not None:
+        yield from tree("kernels", kernels)
 
 
 def describe(place: Place) -> SoftwareFile:
@@ -136,17 +141,21 @@ def describe(place: Place) -> SoftwareFile:
 
 
 @cache
-def software_files(num_threads: int = 2) -> tuple[SoftwareFile, ...]:
+def software_files(num_threads: int = 2, kernels: Path | None = None) -> tuple[SoftwareFile, ...]:
     """Return the list of this process, read once.
+
+    Args:
+        num_threads: how many read.
+        kernels: as of `places`.
 
     Raises:
         UnavailableError: a file cannot be read, or there is no libcrypto that can be used.
     """
     try:
         if num_threads == 1:
-            return tuple(map(describe, places()))
+            return tuple(map(describe, places(kernels)))
         with ThreadPoolExecutor(max_workers=num_threads) as pool:
-            return tuple(pool.map(describe, places()))
+            return tuple(pool.map(describe, places(kernels)))
     except OSError as error:
         raise UnavailableError(f"{error.filename}: {error.strerror}") from error
 

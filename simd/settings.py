@@ -10,4 +10,5 @@ from typing import Final
 PATH_SETTING: Final = "WINDHOVER_KERNEL_PATH"
 CACHE_SETTING: Final = "WINDHOVER_KERNEL_CACHE"
 USE_SETTING: Final = "WINDHOVER_KERNEL_CACHE_USE"
-USES: Final = ("write", "read", "none")
+USES: Final = ("write", "read", "none", "prepare")
+PATHS: Final = ("avx512", "avx2", "portable", "avx512-emulated")

@@ -17,6 +17,7 @@ be done with it. The files hold pickles: who can write them runs code in this pr
     write   what is there is loaded, what is not is compiled and kept (the default)
     read    what is there is loaded, and nothing is compiled (`simd.locator`, `simd.compilation`)
     none    nothing is read or kept; everything is compiled
+    prepare as `write`, for another CPU of this architecture: a process that compiles and runs none
 """
 
 from __future__ import annotations
@@ -29,9 +30,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from simd.errors import ConfigError, UnsupportedCpuError
-from simd.settings import CACHE_SETTING, PATH_SETTING, USE_SETTING, USES
-
-PATHS = ("avx512", "avx2", "portable", "avx512-emulated")
+from simd.settings import CACHE_SETTING, PATH_SETTING, PATHS, USE_SETTING, USES
 
 # Found by where they lie, for this package imports nothing that is written in its language.
 _SOURCE_FOLDERS = ("simd", "crypto/kernels", "engine/kernels", "engine/sampling")
@@ -64,13 +63,16 @@ def cpu_flags() -> frozenset[str]:
     return frozenset()
 
 
-def choose(machine: str, flags: frozenset[str], forced: str | None) -> Target:
+def choose(
+    machine: str, flags: frozenset[str], forced: str | None, *, is_run: bool = True
+) -> Target:
     """Choose the target for a machine.
 
     Args:
         machine: `platform.machine()`.
         flags: as of `cpu_flags`.
         forced: one of `PATHS`, or None for the best that the CPU has.
+        is_run: whether kernels are executed; a forced path is otherwise one that the CPU may lack.
 
     Raises:
         UnsupportedCpuError: x86-64 without AVX2 and F16C, another architecture, or a forced path
@@ -85,6 +87,8 @@ def choose(machine: str, flags: frozenset[str], forced: str | None) -> Target:
         return Target(forced or "portable", *_AARCH64)
     if machine != "x86_64":
         raise UnsupportedCpuError(f"no kernels for {machine}: x86-64 or aarch64 is needed")
+    if not is_run and forced is not None:
+        flags = _V3_FLAGS | _V4_FLAGS
     missing = sorted(_V3_FLAGS - flags)
     if missing:
         raise UnsupportedCpuError(f"this CPU lacks {', '.join(missing)}: AVX2 and F16C are needed")
@@ -143,13 +147,14 @@ def configure() -> Target:
         ConfigError: numba was imported before with another target, or a setting is no such word.
         UnsupportedCpuError: as of `choose`.
     """
-    target = choose(platform.machine(), cpu_flags(), os.environ.get(PATH_SETTING) or None)
-    reads = cache_use() == "read"
+    use = cache_use()
+    forced = os.environ.get(PATH_SETTING) or None
+    target = choose(platform.machine(), cpu_flags(), forced, is_run=use != "prepare")
     wanted = {
         "NUMBA_CPU_NAME": target.cpu_name,
         "NUMBA_CPU_FEATURES": target.cpu_features,
         "NUMBA_CACHE_DIR": str(cache_folder(target)),
-        "NUMBA_CACHE_LOCATOR_CLASSES": "simd.locator.PreparedLocator" if reads else "",
+        "NUMBA_CACHE_LOCATOR_CLASSES": "simd.locator.PreparedLocator" if use == "read" else "",
     }
     if "numba" in sys.modules and any(os.environ.get(k, "") != v for k, v in wanted.items()):
         raise ConfigError("numba was imported before simd.target could set its target")

@@ -9,7 +9,13 @@ from collections.abc import Callable, Iterator
 from verifier import toml, transcript
 from verifier.errors import DIGITS, HEX, Any, UsageError, spelt
 from verifier.expectations import RUNGS, Expectations, Head
-from verifier.objects import MAX_BUNDLE_BYTES, MAX_NUMBER, MAX_OBJECT_BYTES, MAX_REQUEST_BYTES
+from verifier.objects import (
+    MAX_BUNDLE_BYTES,
+    MAX_NUMBER,
+    MAX_OBJECT_BYTES,
+    MAX_RELEASE_BYTES,
+    MAX_REQUEST_BYTES,
+)
 from verifier.report import EXIT_USAGE, as_json, escaped
 from verifier.trust import seconds_of
 from verifier.verify import read_trust, verify
@@ -31,6 +37,7 @@ Checks an attested answer against a trust file. Nothing is fetched.
   --after TIME            the answer began no earlier
   --before TIME           the answer ended no later
   --log-head HEAD         a head of the log that you hold: SIZE:ROOT or a file
+  --software FILE         a signed manifest of the software; repeatable
   --at TIME               the time of this verification; default: the clock
   --json                  the report as JSON
   --help                  these lines
@@ -44,7 +51,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Run the program and return its exit code: 0 PASS, 1 FAIL, 3 INCOMPLETE, 2 usage."""
     arguments = sys.argv[1:] if arguments is None else arguments
     try:
-        text, code = _run(_options(arguments))
+        text, code = _run(*_options(arguments))
     except UsageError as error:
         text, code = f"usage: {escaped(str(error))}", EXIT_USAGE
         if "--json" not in arguments:
@@ -55,10 +62,11 @@ def main(arguments: list[str] | None = None) -> int:
     return code
 
 
-def _options(arguments: list[str]) -> dict[str, str]:
-    """Return what is given for each option and BUNDLE (UsageError)."""
+def _options(arguments: list[str]) -> tuple[dict[str, str], list[str]]:
+    """Return what is given for each option and BUNDLE, and all for --software (UsageError)."""
     # argparse takes a tenth of the time to start
     given: dict[str, str] = {}
+    manifests: list[str] = []
     rest = iter(arguments)
     for argument in rest:
         name, equals, value = argument.partition("=")
@@ -69,14 +77,16 @@ def _options(arguments: list[str]) -> dict[str, str]:
         if name not in OPTIONS or name in given or (name in FLAGS and equals):
             raise UsageError(f"not understood, see --help: {argument}")
         given[name] = value if equals or name in FLAGS else next(rest, "")
+        if name == "--software":
+            manifests.append(given.pop(name))
     if "--help" not in given and not {"BUNDLE", "--trust"} <= given.keys():
         raise UsageError("BUNDLE and --trust FILE are needed, see --help")
     if {"--response", "--response-prefix"} <= given.keys():
         raise UsageError("either --response or --response-prefix")
-    return given
+    return given, manifests
 
 
-def _run(given: dict[str, str]) -> tuple[str, int]:
+def _run(given: dict[str, str], manifests: list[str]) -> tuple[str, int]:
     if "--help" in given:
         return HELP, 0
     trust = read_trust(_read(given["--trust"], toml.MAX_BYTES))
@@ -93,10 +103,14 @@ def _run(given: dict[str, str]) -> tuple[str, int]:
         response=_find(given, response, _read, transcript.MAX_BYTES),
         prefix="--response-prefix" in given,
         head=_find(given, "--log-head", _head),
+        # what is too long is a finding, too
+        software=tuple(_read(path, MAX_RELEASE_BYTES, cut=True) for path in manifests),
     )
     if os.path.isdir(given["BUNDLE"]):  # noqa: PTH112  pathlib takes a third of the time to start
         from verifier.batch import verify_all  # noqa: PLC0415  a single bundle does without
 
+        if manifests:
+            raise UsageError("--software goes with a single bundle")
         batch = verify_all(_folder(given["BUNDLE"]), trust, expected)
         if not batch.outcomes:
             raise UsageError("the folder has no *.bundle")

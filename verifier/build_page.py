@@ -11,7 +11,17 @@ FOLDER = Path(__file__).resolve().parent
 SCRIPTS = (
     *("bytes", "sm3", "sm2", "merkle", "cbor", "cose", "toml", "trust", "objects", "bundle"),
     *("json", "transcript", "case", "statement_steps", "log_steps", "text_steps"),
-    *("release_steps", "verify", "exports", "strings", "reasons", "dom", "report_view", "form"),
+    *(
+        "release_steps",
+        "software",
+        "verify",
+        "exports",
+        "strings",
+        "reasons",
+        "dom",
+        "report_view",
+        "form",
+    ),
     "app",
 )
 

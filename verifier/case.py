@@ -20,8 +20,13 @@ READERS = {
     "cosignature": objects.read_cosignature,
     "release": objects.read_release,
     "revocations": objects.read_revocations,
+    "software": objects.read_software,
 }
-ONE_REASON = ("release", "revocations")  # kinds of which no more is said than their format
+ONE_REASON = (
+    "release",
+    "revocations",
+    "software",
+)  # kinds of which no more is said than their format
 
 
 class StepError(Exception):
@@ -125,7 +130,8 @@ class Case:
 @functools.lru_cache(maxsize=64)  # bundles of one log share checkpoints and releases
 def read_object(data: bytes, kind: str) -> tuple[Sign1, Claims]:
     """Read an object of the type windhover/KIND;v=1 (StepError with KIND-format and so on)."""
-    most = objects.MAX_RELEASE_BYTES if kind == "release" else objects.MAX_OBJECT_BYTES
+    is_short = kind in {"release", "software"}
+    most = objects.MAX_RELEASE_BYTES if is_short else objects.MAX_OBJECT_BYTES
     of_format, of_type, of_claims = (
         f"{kind}-{'format' if kind in ONE_REASON else reason}"
         for reason in ("format", "type", "claims")

@@ -11,6 +11,7 @@ from verifier.objects import LOG_ID, MAX_NUMBER, MAX_REQUEST_BYTES, ROOT, SIZE
 from verifier.transcript import MAX_BYTES as MAX_RESPONSE_BYTES
 
 RUNGS = ("A0", "A1", "A2", "A3")
+MAX_MANIFESTS = 16
 
 
 class Head:
@@ -60,13 +61,17 @@ class Expectations:
         response: bytes | None = None,
         prefix: bool = False,
         head: Head | None = None,
+        software: tuple[bytes, ...] = (),
     ) -> None:
         if not set(need) <= set(RUNGS):
             raise UsageError("the rungs that this program checks are A0, A1, A2, A3")
         if len(request or b"") > MAX_REQUEST_BYTES or len(response or b"") > MAX_RESPONSE_BYTES:
             raise UsageError("the expected request or response is too long")
+        if len(software) > MAX_MANIFESTS:
+            raise UsageError(f"at most {MAX_MANIFESTS} software manifests")
         self.at = time.time_ns() // 1_000_000 if at is None else at
         self.need = {"A0", *need}
         self.signer, self.model, self.nonce = signer, model, nonce
         self.after, self.before, self.head = after, before, head
         self.request, self.response, self.prefix = request, response, prefix
+        self.software = software

@@ -18,6 +18,7 @@ MAX_REQUEST_BYTES = 16 << 20
 MAX_OBJECT_BYTES = 65_536
 MAX_RELEASE_BYTES = 4096
 MAX_NUMBER = (1 << 53) - 1
+MAX_SOFTWARE_BYTES = 2048  # its payload
 LINE_NAME = (DIGITS + LOWER + "._-", 64, DIGITS + LOWER)
 NAMES = ("request", "prompt_ids", "transcript", "output_ids", "trace")
 
@@ -30,6 +31,7 @@ TOKENIZER, TEMPLATE, PARAMETERS, SEED, SEED_SOURCE, COMMITMENTS = range(-70220, 
 COUNTS, FINISH, TRACE, TRUST, REVOCATIONS, HEAD, COVERAGE = range(-70226, -70233, -1)
 REQUEST_ID, REQUEST_COMMITMENT = -70233, -70234
 SIZE, ROOT, TIME, PREVIOUS = range(-70241, -70244 - 1, -1)
+PRODUCT, VERSION, FILES, FILE_BYTES, FILE_LIST, KERNELS, PROFILES = range(-70301, -70307 - 1, -1)
 
 
 def _number(low: int = 0, high: int = MAX_NUMBER) -> Check:
@@ -124,6 +126,18 @@ RELEASED: Fields = {
     LEAST_RUNTIME: _array(*[_number(0, 65_535)] * 3),
     SUPERSEDES: _ascending(_number(1), 64),
 }
+_NAMES = _ascending(_text(DIGITS + LOWER + "-", 64, DIGITS + LOWER), 8)
+RELEASED_SOFTWARE: Fields = {
+    PRODUCT: _text(*LINE_NAME),
+    VERSION: _array(*[_number(0, 65_535)] * 3),
+    SOFTWARE: _DIGEST,
+    FILES: _number(1, 100_000),
+    FILE_BYTES: _UINT,
+    FILE_LIST: _DIGEST,
+    KERNELS: _NAMES,
+    PROFILES: lambda value: _NAMES(value) and value != [],
+    ISSUED: _UINT,
+}
 REVOKED: Fields = {
     LIST_SEQUENCE: _number(1),
     ISSUED: _UINT,
@@ -180,6 +194,7 @@ read_cosignature = _reader(COSIGNATURE)
 read_revocations = _reader(REVOKED)
 _read_statement = _reader(STATEMENT, NONCE, TEMPLATE, *_OF_A_RELEASE)
 _read_release = _reader(RELEASED, EXPIRES)
+_read_software = _reader(RELEASED_SOFTWARE)
 
 
 def read_statement(payload: bytes) -> Claims:
@@ -204,3 +219,9 @@ def read_release(payload: bytes) -> Claims:
     require(claims[NOT_BEFORE] < claims.get(EXPIRES, 1 << 64), "release-expiry")
     require(max(claims[SUPERSEDES], default=0) < claims[RELEASE], "release-superseded")
     return claims
+
+
+def read_software(payload: bytes) -> Claims:
+    """Read the payload of a software manifest (crypto/README.md, section Software)."""
+    require(len(payload) <= MAX_SOFTWARE_BYTES, "max-bytes", MAX_SOFTWARE_BYTES)
+    return _read_software(payload)

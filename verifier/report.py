@@ -6,6 +6,7 @@ import time
 
 from verifier import objects, sm3
 from verifier.objects import Claims
+from verifier.software import OK, Software
 
 PASS, FAIL, INCOMPLETE = "PASS", "FAIL", "INCOMPLETE"
 EXIT_CODES = {PASS: 0, FAIL: 1, INCOMPLETE: 3}
@@ -74,6 +75,7 @@ class Report:
         self.head: Claims | None = None
         self.witnesses: list[Witness] = []
         self.opened: list[str] = []
+        self.software: list[Software] = []
 
     @property
     def exit_code(self) -> int:
@@ -88,6 +90,8 @@ class Report:
             if key in said:
                 value = said[key].hex() if isinstance(said[key], bytes) else escaped(str(said[key]))
                 found[name] = instant(said[key]) if key in _TIMES else value
+        if releases := [_release(one) for one in self.software if one.result == OK]:
+            found["software release"] = "; ".join(releases)
         if found.get("seed from") == "server":
             found["seed from"] += " (steerable: it could have drawn again)"
         return found
@@ -104,6 +108,7 @@ class Report:
             "signer": self.signer.hex(),
             "opened": self.opened,
             "appliance_says": self.says(),
+            "software": [one.as_dict() for one in self.software],
             "witnesses": [{"name": w.name, "time": instant(w.at)} for w in self.witnesses],
             "not_checked": list(NOT_CHECKED),
             "never_shown": list(NEVER),
@@ -129,10 +134,19 @@ class Report:
             lines.append(f"  head also signed by witness {witness.name}, {instant(witness.at)}")
         lines += ["", "The appliance says (not verified)"]
         lines += [f"  {name}: {value}" for name, value in self.says().items()]
+        if self.software:
+            lines += ["", "Software manifests (no influence on the verdict)"]
+        for number, one in enumerate(self.software, 1):
+            said = f": {_release(one)}" if one.release else ""
+            lines.append(f"  {number:2} {one.result}{said}")
         lines += ["", "Not checked here", *(f"  {text}" for text in NOT_CHECKED)]
         lines += ["", "This can never show", *(f"  {text}" for text in NEVER)]
         lines += ["", f"SM3 computed by {sm3.SOURCE}"]
         return "\n".join(lines)
+
+
+def _release(software: Software) -> str:
+    return f"{software.release}, signed by {software.signer}"
 
 
 def as_json(value: dict[str, object]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from verifier import log_steps, objects, release_steps, statement_steps, text_steps
+from verifier import log_steps, objects, release_steps, software, statement_steps, text_steps
 from verifier.case import FAILED, NOT_MADE, OPEN, Case, StepError, read_object
 from verifier.errors import MalformedError, UsageError
 from verifier.expectations import Expectations
@@ -92,6 +92,7 @@ def _report(case: Case) -> Report:
         report.head = case.head
         report.witnesses = _witnesses(case)
     report.opened = sorted(case.opened)
+    report.software = [software.judge(case, data) for data in expected.software]
     return report
 
 

@@ -47,6 +47,9 @@ COMMANDS: dict[str, Entry] = {
     "compile-cache": Entry(
         "appliance.cli.compile_cache", "Compile the kernels for a service that only reads them."
     ),
+    "software": Entry(
+        "appliance.cli.software", "List, sign and compare the files that the software is made of."
+    ),
     "serve": Entry("appliance.cli.serve", "Answer requests in OpenAI's shapes, with attestations."),
     "audit": Entry("appliance.cli.audit", "Compute an attested answer again, or parts of it."),
     "open": Entry("appliance.cli.open", "Give an auditor the states that he asks for."),

@@ -121,10 +121,15 @@ def _watch(start: Start, server: Server, as_json: bool) -> None:
 
 def _say_memory(start: Start) -> None:
     """Say what is not as it should be, though it does not stand in the way."""
+    from appliance.service.release_check import say_release  # noqa: PLC0415
+
     memory, lock = start.report.memory, start.report.lock
     if memory is not None and not memory.is_locked:
         note("the weights are not locked in memory and may be swapped; raise LimitMEMLOCK")
     if lock is not None and not lock.is_locked:
         note(f"the process is open to new executable memory: {lock.reason}")
+    release = start.report.release
+    if release is not None and not release.is_same:
+        note(f"mode dev: these are {say_release(release)}")
     if start.report.lost:
         note(f"{start.report.lost} requests of an earlier process are closed as lost")

@@ -29,7 +29,7 @@ export const PANELS = [
     ["rowLogRoot", "log.root", "code"], ["rowLogId", "log.log_id", "code"],
   ]],
   ["panelProcess", [
-    ["rowIssuer", "issuer"], ["rowUptime", "uptime_s", "duration"],
+    ["rowIssuer", "issuer"], ["rowProtection", "key_protection"], ["rowUptime", "uptime_s", "duration"],
     ["rowStarted", "started_ms", "time"], ["rowStart", "start.seconds", "seconds"],
     ["rowMemory", "memory.resident_bytes", "bytes"],
     ["rowWeights", "model.resident_bytes", "bytes"],

@@ -213,6 +213,7 @@ export const STRINGS = {
   rowLogRoot: ["Root", "根哈希"],
   rowLogId: ["Log", "日志标识"],
   rowIssuer: ["Name", "名称"],
+  rowProtection: ["Private keys protected by", "私钥保护方式"],
   rowUptime: ["Running for", "已运行"],
   rowStarted: ["Started", "启动时间"],
   rowStart: ["Time to ready", "启动用时"],

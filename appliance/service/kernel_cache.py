@@ -5,6 +5,9 @@ process that loads it. A service in production therefore reads none but from a f
 write and that the software digest covers; without one it compiles everything itself.
 
 `windhover compile-cache DIR` calls `prepare`, the start of the service `choose` and `load`.
+
+The same sources, at the same path, with the same interpreter and packages, give the same bytes:
+numba names sources by their SHA-256 and the SHA-1 of their folder's path. Times are in no file.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ from typing import Final, NamedTuple
 
 from crypto.errors import UnavailableError
 from engine.errors import ConfigError
-from simd.settings import CACHE_SETTING, USE_SETTING
+from simd.settings import CACHE_SETTING, PATH_SETTING, USE_SETTING
 
 _NEW: Final = ".new-"
 _WRITE_BITS: Final = 0o222
@@ -39,11 +42,15 @@ class Prepared(NamedTuple):
     num_files: int
 
 
-def prepare(folder: Path) -> Prepared:
-    """Compile every kernel of this machine's path into a folder, and take away its write bits.
+def prepare(folder: Path, path: str | None = None) -> Prepared:
+    """Compile every kernel of a path into a folder, and take away its write bits.
 
     What is there for these sources already is kept. A process that is killed leaves nothing that a
     service would read.
+
+    Args:
+        folder: where the folder of the target goes.
+        path: one of `simd.settings.PATHS`, also one that this CPU cannot run; by default its own.
 
     Raises:
         OSError: the folder cannot be written.
@@ -56,10 +63,10 @@ def prepare(folder: Path) -> Prepared:
     new = Path(tempfile.mkdtemp(prefix=_NEW, dir=folder))
     try:
         # A process of its own, for this one may have kernels from elsewhere.
-        made = Path(_run(folder, new, dry=True))
+        made = Path(_run(folder, new, path, dry=True))
         is_new = not made.is_dir()
         if is_new:
-            made = Path(_run(folder, new, dry=False))
+            made = Path(_run(folder, new, path, dry=False))
     finally:
         shutil.rmtree(new, ignore_errors=True)
         _take_away_write_bits(folder)
@@ -163,14 +170,30 @@ def compile_into(folder: str, is_dry: bool) -> None:
     made = target.cache_folder(target.TARGET)
     goal = Path(folder, made.name)
     if not is_dry:
+        _leave_out_annotations()
         _touch_all()
         made.rename(goal)
     sys.stdout.write(f"{goal}\n")
 
 
-def _run(folder: Path, new: Path, *, dry: bool) -> str:
+def _leave_out_annotations() -> None:
+    """Keep numba's annotated listings out of what it writes: they hold addresses of this process.
+
+    They are for `inspect_types`, which nobody calls here.
+    """
+    from numba.core.annotations.type_annotations import TypeAnnotation  # noqa: PLC0415
+
+    TypeAnnotation.__str__ = lambda _: ""  # type: ignore[method-assign]
+
+
+def _run(folder: Path, new: Path, path: str | None, *, dry: bool) -> str:
     """Run `compile_into` and return what it printed."""
-    environment = os.environ | {CACHE_SETTING: str(new), USE_SETTING: "write"}
+    # The order of sets of names is in the machine code.
+    environment = os.environ | {CACHE_SETTING: str(new), "PYTHONHASHSEED": "0"}
+    if path is None:
+        environment[USE_SETTING] = "write"
+    else:
+        environment |= {USE_SETTING: "prepare", PATH_SETTING: path}
     words = [str(folder), "dry" if dry else "", *sys.path]
     arguments = [sys.executable, "-c", _PROGRAM, *words]
     result = subprocess.run(  # noqa: S603  this interpreter, with its own paths

@@ -17,6 +17,9 @@ from appliance.log.anchor import FileAnchor
 from appliance.log.files import LogFiles
 from appliance.log.start import check_anchor, check_signature
 from appliance.service.key_file import read_keys
+from appliance.service.release_check import check_software, say_release
+from appliance.software import software_digest
+from appliance.software_manifest import Accepted, read_manifest
 from crypto.checkpoint import decode_checkpoint
 from crypto.cose import decode_sign1
 from crypto.errors import CryptoError, FormatError, KeyFileError, PolicyError
@@ -38,10 +41,14 @@ _GENESIS: Final = 1
 
 
 class Policy(NamedTuple):
-    """Whose weights are accepted. revocations: the list in force as it was read, or None."""
+    """Whose weights are accepted.
+
+    revocations: the list in force as it was read, or None. software: the manifest of this program.
+    """
 
     weights: WeightsPolicy
     revocations: bytes | None
+    software: Accepted | None = None
 
 
 class Attesting(NamedTuple):
@@ -54,7 +61,7 @@ class Attesting(NamedTuple):
 
 
 def read_policy(settings: Settings, log_size: int) -> Policy:
-    """Read trust file, floors and revocations; nothing is made that is not there.
+    """Read trust file, floors, revocations and manifest; nothing is made that is not there.
 
     Args:
         settings: the configuration.
@@ -63,7 +70,7 @@ def read_policy(settings: Settings, log_size: int) -> Policy:
 
     Raises:
         OSError, FormatError, UnavailableError: a file cannot be read, or is malformed.
-        PolicyError: the list is not accepted, or the floors cannot be relied on.
+        PolicyError: list or manifest is not accepted, or the floors cannot be relied on.
     """
     model = settings.model
     if settings.dev.allow_unsigned:
@@ -91,7 +98,10 @@ def read_policy(settings: Settings, log_size: int) -> Policy:
         data = read_public(model.revocations, MAX_REVOCATIONS_BYTES)
         with about(model.revocations):
             revocations = open_revocations(data, trust, floors=floors, now=int(time.time()))
-    return Policy(WeightsPolicy(trust, revocations, store), data)
+    software = None
+    if settings.software.manifest is not None:
+        software = read_manifest(settings.software.manifest, trust, revocations=revocations)
+    return Policy(WeightsPolicy(trust, revocations, store), data, software)
 
 
 @contextmanager
@@ -174,10 +184,14 @@ def check_all(settings: Settings) -> dict[str, str]:
         attesting = check_log(settings, signer)
         policy = read_policy(settings, attesting.size)
         admission = check_weights(settings, policy)
+        made_of = None
+        if policy.software is not None:
+            is_dev = settings.mode == "dev"
+            made_of = check_software(policy.software, software_digest(), is_dev=is_dev)
     verdict = admission.verdict
     release = None if verdict is None else verdict.release
     vouched = "by nobody" if release is None else f"release {release.release} of {release.line}"
-    return {
+    found = {
         "model": f"{settings.model_name}, {settings.model.file}",
         "vouched_for": vouched,
         "log": f"{settings.attest.log}, {attesting.size} entries",
@@ -185,6 +199,7 @@ def check_all(settings: Settings) -> dict[str, str]:
         "api_keys": str(len(keys)),
         "listen": settings.server.listen,
     }
+    return found if made_of is None else found | {"software": say_release(made_of)}
 
 
 @contextmanager

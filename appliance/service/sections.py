@@ -135,6 +135,20 @@ class ModelSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SoftwareSettings:
+    """Which files the service itself has to be made of."""
+
+    manifest: Path | None = setting(
+        File(
+            text="What `windhover software sign` made. The service starts only if a `software` key "
+            "of `model.trust` signed it and it names the files that the service runs from; in mode "
+            "`dev` other files are said and go on."
+        ),
+        None,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AttestSettings:
     """What answers are signed with, and where their statements are kept."""
 

@@ -24,6 +24,7 @@ from appliance.service.sections import (
     LogSettings,
     ModelSettings,
     ServerSettings,
+    SoftwareSettings,
 )
 from engine.errors import ConfigError
 
@@ -51,6 +52,7 @@ class Settings:
         "production",
     )
     model: ModelSettings
+    software: SoftwareSettings
     attest: AttestSettings
     server: ServerSettings
     limits: LimitSettings
@@ -131,6 +133,8 @@ class Settings:
                          "[model]; remove one or the other")  # fmt: skip
         if model.revocations is not None and model.trust is None:
             self._refuse("model.revocations", "needs model.trust beside it")
+        if self.software.manifest is not None and model.trust is None:
+            self._refuse("software.manifest", "needs model.trust, which says whose it may be")
         if model.unseal_key is not None and model.passphrase is not None:
             self._refuse("model.passphrase", "weights are opened with unseal_key or with "
                          "passphrase; remove one of them")  # fmt: skip
@@ -171,6 +175,7 @@ class Settings:
 
 SECTIONS: Final[dict[str, type[Any]]] = {
     "model": ModelSettings,
+    "software": SoftwareSettings,
     "attest": AttestSettings,
     "server": ServerSettings,
     "limits": LimitSettings,

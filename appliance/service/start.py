@@ -21,6 +21,7 @@ from appliance.facts import facts_of
 from appliance.log.log import Log
 from appliance.service import housekeeping, kernel_cache, preflight
 from appliance.service.lock import lock
+from appliance.service.release_check import check_software
 from appliance.service.start_report import StartReport, Step
 from appliance.software import begin_software_digest
 from crypto.errors import UnavailableError
@@ -36,13 +37,13 @@ if TYPE_CHECKING:
 STEPS: Final = {
     "self-tests": "comparing SM2, SM3 and SM4 with their published examples",
     "log-check": "comparing the log with its anchor",
-    "policy": "reading whose weights are accepted",
+    "policy": "reading whose weights and software are accepted",
     "kernels": "loading the compiled kernels",
     "weights": "reading and verifying the weights",
     "known-answers": "comparing the kernels with known answers",
     "warm-up": "answering once, to nobody",
     "lock": "locking the process against new executable memory",
-    "software": "computing the digest of the software",
+    "software": "comparing the files of the software with what is signed",
     "log": "opening the log, and closing what an earlier process left open",
     "engine": "starting the engine",
 }
@@ -135,7 +136,9 @@ class Start:
         with self._step("lock"):
             self._lock(is_allowed_open=settings.dev.allow_unlocked)
         with self._step("software"):
-            software()
+            digest = software()
+            if policy.software is not None:
+                self._note(release=check_software(policy.software, digest, is_dev=is_dev))
         with self._step("log"):
             log = self._open.enter_context(
                 Log(

@@ -17,6 +17,7 @@ from appliance.software import (
     software_digest,
     tree,
 )
+from appliance.software_list import PLACES
 from crypto.errors import UnavailableError
 from crypto.sm3 import sm3
 
@@ -74,20 +75,26 @@ def test_only_regular_files_count_and_links_lead_nowhere(folder: Path):
     assert sorted(names) == ["x/a.py", "x/b.py"]
 
 
-def test_the_places_are_those_that_this_process_runs_from():
-    found = list(places())
+def test_the_places_are_those_that_this_process_runs_from(folder: Path):
+    found = list(places(folder))
     names = [place.path for place in found]
     assert len(set(names)) == len(names)
     files = {place.file for place in found}
     for module in ("appliance.software", "crypto.sm3", "json", "click", "numpy"):
         __import__(module)
         assert Path(sys.modules[module].__file__).resolve() in files, module
-    assert {name.partition("/")[0] for name in names} == {"app", "site", "python", "lib"}
+    kinds = {name.partition("/")[0] for name in names}
+    assert kinds == {"app", "site", "python", "lib", "kernels"} == PLACES
+    assert {name for name in names if name.startswith("kernels/")} == {
+        "kernels/a.py",
+        "kernels/b.py",
+        "kernels/inner/c.so",
+    }
     assert any(name.startswith("lib/libcrypto") for name in names)
 
 
 def test_it_is_computed_once_in_a_process(folder: Path, monkeypatch):
-    monkeypatch.setattr(software, "places", lambda: tree("app", folder))
+    monkeypatch.setattr(software, "places", lambda *_: tree("app", folder))
     software.software_files.cache_clear()
     try:
         first = software_digest(1)
@@ -107,8 +114,8 @@ def program(monkeypatch, setup: str) -> None:
 
 
 def test_a_process_of_its_own_gives_the_same(folder: Path, monkeypatch):
-    monkeypatch.setattr(software, "places", lambda: tree("app", folder))
-    setup = f"software.places = lambda: software.tree('app', software.Path({str(folder)!r}))"
+    monkeypatch.setattr(software, "places", lambda *_: tree("app", folder))
+    setup = f"software.places = lambda *_: software.tree('app', software.Path({str(folder)!r}))"
     program(monkeypatch, setup)
     wait = begin_software_digest()
     software.software_files.cache_clear()
@@ -120,9 +127,9 @@ def test_a_process_of_its_own_gives_the_same(folder: Path, monkeypatch):
 
 def test_a_file_that_cannot_be_read_is_no_digest(monkeypatch, tmp_path: Path):
     gone = tmp_path / "gone.py"
-    monkeypatch.setattr(software, "places", lambda: [Place("app/gone.py", gone)])
+    monkeypatch.setattr(software, "places", lambda *_: [Place("app/gone.py", gone)])
     place = f"software.Place('app/gone.py', software.Path({str(gone)!r}))"
-    program(monkeypatch, f"software.places = lambda: [{place}]")
+    program(monkeypatch, f"software.places = lambda *_: [{place}]")
     software.software_files.cache_clear()
     try:
         for compute in (software_digest, begin_software_digest()):

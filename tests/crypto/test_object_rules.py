@@ -42,6 +42,11 @@ def vectors(load_vectors):
         ("object rule", ["cbor_map"], set()),
         ("COSE rule", ["cose"], {"max-bytes"}),  # a rule of CBOR, for the caller's limit
         ("release rule", ["release"], set()),
+        (
+            "software rule",
+            ["software"],
+            {"type", "value-type", "value-range", "text-characters"},  # of COSE and of objects
+        ),
         ("secret reason", ["secret", "private_file"], set()),
     ],
 )

@@ -56,6 +56,19 @@ def test_targets_name_their_features_whatever_the_cpu_has() -> None:
     assert "avx512vnni" in choose("x86_64", V4, None).cpu_features
 
 
+def test_what_is_only_compiled_may_be_for_another_cpu_of_the_architecture() -> None:
+    for flags in (frozenset[str](), V3, V4):
+        for path in ("avx2", "avx512", "portable"):
+            assert choose("x86_64", flags, path, is_run=False) == choose("x86_64", V4, path)
+    with pytest.raises(UnsupportedCpuError, match="lacks"):
+        choose("x86_64", frozenset(), None, is_run=False)
+    for machine, path in (("aarch64", "avx2"), ("riscv64", "portable")):
+        with pytest.raises(UnsupportedCpuError):
+            choose(machine, V4, path, is_run=False)
+    with pytest.raises(ConfigError):
+        choose("x86_64", V4, "avx", is_run=False)
+
+
 @pytest.mark.parametrize(
     ("machine", "flags", "forced", "words"),
     [

@@ -14,6 +14,7 @@ from tests.verifier.bundle_case import NOW
 from tests.verifier.vector_case import Fixed, envelope
 from tests.verifier.vectors_hostile import HOSTILE
 from tests.verifier.vectors_signed import SIGNED
+from tests.verifier.vectors_software import SOFTWARE
 from tests.verifier.vectors_texts import TEXTS
 from verifier.batch import verify_all
 from verifier.errors import UsageError
@@ -41,13 +42,15 @@ def expectations_as_json(expected):
 
 
 def judged(bundle, trust, expected):
-    """Return verdict, reason, the steps that did not pass, and the witnesses."""
+    """Return verdict, reason, steps that did not pass, witnesses, and what the manifests give."""
     try:
         report = verify(bundle, trust, Expectations(**expected))
     except UsageError:
-        return None, "usage", [], []
+        return None, "usage", [], [], []
     steps = [[s.number, s.result, s.reason] for s in report.steps if s.result != "passed"]
-    return report.verdict, report.reason, steps, [witness.name for witness in report.witnesses]
+    witnesses = [witness.name for witness in report.witnesses]
+    software = [[one.result, one.release, one.signer] for one in report.software]
+    return report.verdict, report.reason, steps, witnesses, software
 
 
 def _line(entry):
@@ -67,23 +70,30 @@ class Files:
 def made_files():
     """Return every file of the folder but its README by its path."""
     files, index = Files(), []
-    for vector in (*SIGNED.vectors, *TEXTS.vectors, *HOSTILE.vectors):
+    for vector in (*SIGNED.vectors, *TEXTS.vectors, *HOSTILE.vectors, *SOFTWARE.vectors):
         bundle, trust, expected = vector.inputs()
-        verdict, reason, steps, witnesses = judged(bundle, trust, expected)
-        if (verdict, reason) != (vector.verdict, vector.reason):
-            raise ValueError(f"{vector.name}: {verdict} {reason}")
+        verdict, reason, steps, witnesses, software = judged(bundle, trust, expected)
+        if (verdict, reason, software) != (vector.verdict, vector.reason, vector.software):
+            raise ValueError(f"{vector.name}: {verdict} {reason} {software}")
         if vector.step and vector.step not in [number for number, *_ in steps]:
             raise ValueError(f"{vector.name}: another step")
+        manifests = expected.pop("software", ())
+        paths = [
+            files.add(f"software/{vector.name}-{place}.cose", data)
+            for place, data in enumerate(manifests)
+        ]
         entry = {
             "name": vector.name,
             "bundle": files.add(f"bundles/{vector.name}.bundle", bundle),
             "trust": files.add(f"trust/{vector.name}.toml", trust),
-            "expectations": expectations_as_json(expected),
+            "expectations": expectations_as_json(expected)
+            | ({"software": paths} if manifests else {}),
             "verdict": verdict,
             "reason": reason,
             "not_passed": steps,
         }
-        index.append(entry | ({"witnesses": witnesses} if witnesses else {}))
+        more = {"witnesses": witnesses, "software": software}
+        index.append(entry | {name: value for name, value in more.items() if value})
     found = {name: data for data, name in files.named.items()}
     lines = ",\n".join(_line(entry) for entry in index)
     batches = ",\n".join(_line(entry) for entry in _batches(found, index))

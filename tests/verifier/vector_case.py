@@ -82,6 +82,7 @@ class Vector:
     def __init__(self, name, step, verdict, reason, attributes, expected):
         self.name, self.step, self.verdict, self.reason = name, step, verdict, reason
         self.attributes, self.expected = attributes, expected
+        self.software = []  # what is reported of each software manifest
 
     def inputs(self):
         """Return bundle, trust file and expectations."""

@@ -2,9 +2,12 @@
 
 const FILE_LIMITS = {
   bundle: MAX_BUNDLE_BYTES, trust: TOML_MAX_BYTES, request: MAX_REQUEST_BYTES,
-  response: MAX_RESPONSE_BYTES, headFile: MAX_OBJECT_BYTES, page: 16 << 20,
+  response: MAX_RESPONSE_BYTES, headFile: MAX_OBJECT_BYTES, software: MAX_RELEASE_BYTES,
+  page: 16 << 20,
 };
-const FIELD_OF_NAME = [[/\.bundle$/i, "bundle"], [/\.toml$/i, "trust"], [/\.html?$/i, "page"]];
+const FIELD_OF_NAME = [
+  [/\.bundle$/i, "bundle"], [/\.toml$/i, "trust"], [/\.cose$/i, "software"], [/\.html?$/i, "page"],
+];
 const files = new Map();
 let notice = null;
 
@@ -72,6 +75,7 @@ function readForm() {
     response: bytesOfFile("response"),
     prefix: byId("prefix").checked,
     head: valueOf("head") || bytesOfFile("headFile"),
+    software: [bytesOfFile("software")].filter((bytes) => bytes !== null),
   };
 }
 

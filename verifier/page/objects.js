@@ -17,6 +17,8 @@ const CLAIM = {
   finish: -70227, trace: -70228, trust: -70229, revocations: -70230, earlierHead: -70231,
   coverage: -70232, requestId: -70233, requestCommitment: -70234,
   size: -70241, root: -70242, time: -70243, previous: -70244,
+  product: -70301, version: -70302, files: -70303, fileBytes: -70304, fileList: -70305,
+  kernels: -70306, profiles: -70307,
 };
 
 const isNumber = (low = 0, high = Number.MAX_SAFE_INTEGER) => (value) =>
@@ -41,6 +43,9 @@ const isId = isBytesOf(16, 16);
 const isLabel = isText(/^[ -~]{1,64}$/);
 const isInteger53 = isNumber(-Number.MAX_SAFE_INTEGER);
 const isLine = isText(LINE_NAME);
+const isVersion = isTuple(...Array.from({ length: 3 }, () => isNumber(0, 65535)));
+const compareSigns = (first, second) => (first < second ? -1 : Number(first > second));
+const isNames = isAscending(isText(/^[a-z0-9][a-z0-9-]{0,63}$/), compareSigns, 8);
 
 // claim: [check, whether it may be absent]
 const REQUEST_FIELDS = [
@@ -77,8 +82,13 @@ const FIELDS = {
   release: [
     ["model", isDigest], ["line", isLine], ["release", isNumber(1)], ["notBefore", isUint],
     ["expires", isUint, true],
-    ["leastRuntime", isTuple(...Array.from({ length: 3 }, () => isNumber(0, 65535)))],
+    ["leastRuntime", isVersion],
     ["supersedes", isAscending(isNumber(1), (first, second) => first - second, 64)],
+  ],
+  software: [
+    ["product", isLine], ["version", isVersion], ["software", isDigest],
+    ["files", isNumber(1, 100000)], ["fileBytes", isUint], ["fileList", isDigest],
+    ["kernels", isNames], ["profiles", isNames], ["issued", isUint],
   ],
   revocations: [
     ["listSequence", isNumber(1)], ["issued", isUint],
@@ -97,6 +107,7 @@ const RELATIONS = {
     claims.commitments.size === COMMITTED.length &&
     [0, 3].includes(claims.trace.filter((number) => number === 0).length) &&
     claims.earlierHead[0] <= claims.sequence,
+  software: ({ profiles }) => profiles.length > 0,
   release: (claims) =>
     !(claims.expires <= claims.notBefore) &&
     claims.supersedes.every((number) => number < claims.release),

@@ -247,10 +247,22 @@ const REASON_TEXTS = {
   "release-too-old": ["The release is older than the oldest you accept.", "该发布早于您可接受的最旧版本。"],
 };
 
+const SOFTWARE_TEXTS = {
+  "ok": ["the appliance says this release's digest", "设备所报摘要即此版本"],
+  "software-format": ["the manifest is not well formed", "清单格式不正确"],
+  "software-unknown-signer": ["no key that you trust for software signed the manifest", "没有您信任的软件密钥签署该清单"],
+  "software-bad-signature": ["the signature of the manifest is not genuine", "清单的签名不真实"],
+  "software-no-statement": ["there is no signed statement to compare the manifest with", "没有可与清单比较的已签名声明"],
+  "software-key-revoked": ["the key that signed the manifest has been revoked", "签署清单的密钥已被撤销"],
+  "software-key-expired": ["the key that signed the manifest is past its time", "签署清单的密钥已过有效期"],
+  "software-key-not-yet-valid": ["the key that signed the manifest was not yet in force", "签署清单的密钥当时尚未生效"],
+  "software-differs": ["the appliance says another digest", "设备所报为另一摘要"],
+};
+
 const FIELD_NAMES = {
   trust: "trustTitle", head: "head", signer: "signer", model: "model", nonce: "nonce",
   request: "request", response: "response", at: "at", after: "after", before: "before",
-  need: "need",
+  need: "need", software: "software",
 };
 const inLanguage = (pair) => pair[language];
 const reasonText = (reason) => inLanguage(REASON_TEXTS[reason] ?? REASON_TEXTS.internal);
@@ -260,5 +272,6 @@ function texts() {
   const steps = Object.entries(STEP_TEXTS).flatMap(([number, three]) =>
     three.map((pair, i) => [`step ${number} ${i}`, pair]));
   const reasons = Object.entries(REASON_TEXTS).map(([code, pair]) => [`reason ${code}`, pair]);
-  return [...Object.entries(STRINGS), ...steps, ...reasons];
+  const software = Object.entries(SOFTWARE_TEXTS).map(([code, pair]) => [`software ${code}`, pair]);
+  return [...Object.entries(STRINGS), ...steps, ...reasons, ...software];
 }

@@ -176,7 +176,7 @@ function answerParts(bytes) {
   }).filter((part) => part !== null);
 }
 
-function saysPanel({ claims, signer, isSigned }) {
+function saysPanel({ claims, signer, isSigned, software }) {
   const sources = { server: "saySteerable", request: "saySeedRequest", nonce: "saySeedNonce" };
   const digest = (bytes) => (bytes === undefined ? text("sayNone") : hexOf(bytes));
   const parameters = [...claims.parameters].map(([name, value]) => `${name} = ${value}`).join(", ");
@@ -200,12 +200,20 @@ function saysPanel({ claims, signer, isSigned }) {
       [text("sayNonce"), digest(claims.nonce), true],
       [text("sayModel"), digest(claims.model), true],
       [text("saySoftware"), digest(claims.software), true],
+      ...software.map((one) => [text("sayRelease"), softwareText(one)]),
       [text("sayPrincipal"), digest(claims.principal), true],
       [text("sayLog"), digest(claims.logId), true],
       [text("saySigner"), digest(signer), true],
       [text("sayTrust"), digest(claims.trust), true],
       [text("sayRevocations"), String(claims.revocations)],
     ]));
+}
+
+/** What a manifest of the software is worth; of one that is not believed nothing is repeated. */
+function softwareText({ result, release, signedBy }) {
+  const said = inLanguage(SOFTWARE_TEXTS[result]);
+  if (release === null) return said;
+  return text("sayReleaseOf", { release: escaped(release), name: escaped(signedBy), said });
 }
 
 function limitsPanel(report, expected) {

@@ -83,6 +83,12 @@ const STRINGS = {
   head: ["A head of the log you hold", "您持有的日志头"],
   headHelp: ["SIZE:ROOT, or a checkpoint file below", "SIZE:ROOT，或在下方选择检查点文件"],
   headFile: ["Checkpoint file", "检查点文件"],
+  software: ["A manifest of the software", "软件清单"],
+  softwareHelp: [
+    "Signed by a key that your trust file has for software. It names the release whose digest the " +
+      "appliance gives; the result stays the same.",
+    "由您信任文件中的软件密钥签名。它给出设备所报摘要对应的发布版本；结论不变。",
+  ],
   need: ["What you need shown", "您需要证实的部分"],
   needHelp: [
     "What is not ticked is looked at too, and a wrong thing there is still wrong; only what is " +
@@ -215,6 +221,8 @@ const STRINGS = {
   sayStarted: ["Began", "开始时间"],
   sayEnded: ["Ended", "结束时间"],
   saySoftware: ["Software digest", "软件摘要"],
+  sayRelease: ["Software release", "软件发布版本"],
+  sayReleaseOf: ["{release}, signed by “{name}”: {said}", "{release}，由“{name}”签名：{said}"],
   sayNumerics: ["Arithmetic", "运算规范"],
   sayKernel: ["Kernel path", "计算路径"],
   sayResidency: ["Weights in memory", "权重驻留方式"],

@@ -88,7 +88,14 @@ function readExpectations(given) {
     response: bytesOf("response", 0, MAX_RESPONSE_BYTES),
     isPrefix: given.prefix === true,
     head: (given.head ?? null) === null ? null : readHead(given.head),
+    software: manifestsOf(given.software ?? []),
   };
+}
+
+function manifestsOf(given) {
+  if (!given.every(isBytes)) throw new UsageError("software", "bytes");
+  if (given.length > MAX_MANIFESTS) throw new UsageError("software", "count");
+  return given;
 }
 
 function needsOf(it, number) {
@@ -119,6 +126,7 @@ function reportOf(it) {
   report.head = it.passed(11) ? it.head : null;
   report.witnesses = it.passed(11) ? witnessesOf(it) : [];
   report.opened = it.opened;
+  report.software = expected.software.map((data) => judgeSoftware(it, data));
   report.need = expected.need;
   report.trustDigest = it.trust.digest;
   report.idle = idleSteps(it);

@@ -12,6 +12,7 @@ from flask import Blueprint, Response, jsonify
 from appliance.cli.errors import describe
 from appliance.facts import facts_of
 from appliance.service.endpoint import current_service, endpoint
+from appliance.service.key_protection import key_protection
 from appliance.service.service import Service
 
 BLUEPRINT = Blueprint("status", __name__)
@@ -38,6 +39,7 @@ def status() -> Response:
         issuer=service.settings.attest.issuer,
         model=_model(service),
         log=_log(service),
+        key_protection=key_protection(),
         keys={"active": service.keys.num_active, "failure": service.keys.failure},
         requests=_requests(service),
         memory={"resident_bytes": resident_bytes()},

@@ -3,7 +3,7 @@
 //
 // {"op": "verify", "bundle": base64, "trust": base64, "expectations": {...}} is the default; of
 // the expectations signer, model and nonce are hexadecimal, request, response and a checkpoint as
-// `head_checkpoint` base64, `head` SIZE:ROOT, `at`, `after`, `before` numbers, `need` a list,
+// `head_checkpoint` base64, `software` a list of these, `head` SIZE:ROOT, `at`, `after`, `before` numbers, `need` a list,
 // `prefix` a boolean. A line is {"value": ...}, or {"rule": ..., "offset": ...} of a reader.
 "use strict";
 
@@ -76,6 +76,7 @@ function expectationsOf(given = {}) {
     if (typeof given[name] === "string") found[name] = base64(given[name]);
   }
   if (given.head_checkpoint) found.head = base64(given.head_checkpoint);
+  if (given.software) found.software = given.software.map(base64);
   return found;
 }
 
@@ -86,8 +87,12 @@ const OPERATIONS = {
       trust: base64(trust),
       expectations: expectationsOf(expectations),
     });
-    const { verdict, reason, message, steps, witnesses } = report;
-    return { verdict, reason, message, steps, witnesses: witnesses?.map(({ name }) => name) };
+    const { verdict, reason, message, steps, witnesses, software } = report;
+    return {
+      verdict, reason, message, steps,
+      witnesses: witnesses?.map(({ name }) => name),
+      software: software?.map((one) => [one.result, one.release, one.signedBy]),
+    };
   },
   sm3: ({ data }) => W.hexOf(W.sm3(hex(data))),
   sm3_pieces({ data, size }) {

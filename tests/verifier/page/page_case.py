@@ -57,6 +57,8 @@ def case_of(bundle, trust, **expected):
     for name in ("request", "response", "head_checkpoint"):
         if name in given:
             given[name] = b64(given[name])
+    if "software" in given:
+        given["software"] = list(map(b64, given["software"]))
     if "need" in given:
         given["need"] = list(given["need"])
     return {"bundle": b64(bundle), "trust": b64(trust), "expectations": given}

@@ -6,6 +6,7 @@ import pytest
 
 from tests.verifier.bundle_case import DAY, LOG, MODEL, NONCE, NOW, Made, sm3, trust_text
 from tests.verifier.page.page_case import PAGE
+from tests.verifier.vectors_software import OTHER, keys, manifest
 
 
 class Opened:
@@ -134,6 +135,26 @@ def test_files_are_chosen_and_removed_by_keyboard(opened):
     opened.page.keyboard.press("Enter")
     assert opened.page.locator("#verdict").count() == 0
     assert opened.page.locator("#waiting").is_visible()
+
+
+def test_a_manifest_of_the_software(opened):
+    made = Made()
+    made.trust = keys()
+    opened.fill("at", instant())
+    opened.drop(("answer.bundle", made.bundle()), ("trust.toml", made.trust.encode()))
+    for data, words in (
+        (manifest(), "windhover 1.2.3, signed by “software”: the appliance says this release"),
+        (
+            manifest(OTHER),
+            "windhover 1.3.0, signed by “software”: the appliance says another digest",
+        ),
+        (manifest(name="stranger"), "no key that you trust for software signed the manifest"),
+    ):
+        opened.choose("software", "software.cose", data)
+        says = opened.page.locator(".says")
+        says.get_by_text(words).wait_for(timeout=10_000)
+        assert opened.verdict() == "Passed PASS"
+    assert "windhover" not in says.inner_text()
 
 
 def test_what_the_auditor_knows(opened):
