@@ -6,10 +6,13 @@
 #   make test           the fast suite; installs Debian's chromium and nginx for it where it may
 #   make test-ci        what every submission has to pass: lint, the fast suite, chosen slow tests
 #   make test-all       every test, however long
+#   make image          the read-only image of the appliance, into dist/image; as root
+#   make boot-test      boots the image in QEMU, asks it, cuts its power, alters it; minutes with KVM
 #   make test-aarch64   the same bits on an emulated ARM machine and an emulated older x86-64 one
 #   make bench          the project's own benchmarks
 #   make lint           style, types
 #   make lock           resolve the dependencies of pyproject.toml again
+#   make wheelhouse     what an installation without a network needs, into dist/wheelhouse
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -34,7 +37,7 @@ DEMO_SERVICE := $(addprefix $(DEMO_KEYS)/,attest.toml log.toml verifier.toml api
 DEMO_ADDRESS := 127.0.0.1:8080
 DEMO_PROMPT := What is the capital of Italy? Answer in one word.
 
-.PHONY: help venv serve demo models bench lint lock test test-ci test-all test-aarch64 browser tools
+.PHONY: help venv serve demo models bench lint lock test test-ci test-all test-aarch64 browser tools boot-test boot-tools image wheelhouse
 
 help:
 	@sed -n 's/^#   //p' $(firstword $(MAKEFILE_LIST))
@@ -113,7 +116,7 @@ $(DEMO_KEYS)/appliance.toml: | $(DEMO_TRUST)
 	mv $@.new $@
 
 serve: $(DEMO_SEALED) | $(DEMO_SERVICE)
-	@python -m compileall -q appliance crypto engine simd verifier
+	@python -m compileall -q appliance crypto engine he_chain simd verifier
 	windhover compile-cache $(MODELS)/kernels
 	@echo
 	@echo "When it is ready, open   http://$(DEMO_ADDRESS)/#key=$$(cat $(DEMO_KEYS)/api.key)"
@@ -131,6 +134,7 @@ lint: $(STAMP)
 	ruff check .
 	ruff format --check .
 	mypy
+	MYPYPATH=firmware/image/setup mypy --explicit-package-bases firmware/image/setup
 
 # verify.html is tested in a real browser where there is one, or one may be installed
 browser:
@@ -147,10 +151,15 @@ browser:
 TOOLS := apparmor:apparmor_parser logrotate:logrotate nftables:nft iproute2:ip nginx-light:nginx systemd:systemd-analyze \
   procps:ps util-linux:unshare
 
-# nginx is only wanted as a program: where this installs it, it is not started
-tools:
+# what makes an image and boots it; QEMU alone is 150 MB, so only `make boot-test` asks for them
+BOOT_TOOLS := qemu-system-x86:qemu-system-x86_64 mmdebstrap:mmdebstrap squashfs-tools:mksquashfs \
+  cryptsetup-bin:veritysetup cpio:cpio xz-utils:xz e2fsprogs:mke2fs e2fsprogs:debugfs
+
+# Installs what is missing of a list of PACKAGE:PROGRAM. nginx is only wanted as a program: where this
+# installs it, it is not started.
+define installed
 	@export PATH="$$PATH:/usr/local/sbin:/usr/sbin:/sbin"; wanted=""; \
-	for each in $(TOOLS); do command -v "$${each#*:}" > /dev/null || wanted="$$wanted $${each%%:*}"; done; \
+	for each in $(1); do command -v "$${each#*:}" > /dev/null || wanted="$$wanted $${each%%:*}"; done; \
 	test -n "$$wanted" || exit 0; \
 	as_root=$$(test "$$(id -u)" = 0 || echo "sudo -n"); \
 	command -v apt-get > /dev/null && $$as_root true 2> /dev/null \
@@ -161,6 +170,22 @@ tools:
 	       || { $$as_root apt-get update > /dev/null 2>&1 \
 	            && $$as_root apt-get install -y --no-install-recommends $$wanted > /dev/null 2>&1; }; } \
 	  || echo "not here, and not to be installed:$$wanted; tests of firmware/ that need them say so"
+endef
+
+tools:
+	$(call installed,$(TOOLS))
+
+boot-tools:
+	$(call installed,$(BOOT_TOOLS))
+
+# MANIFEST=FILE is the signed list of its software, which `image` has written before; firmware/README.md
+IMAGE ?= dist/image
+image: $(STAMP) boot-tools
+	firmware/image/build $(IMAGE) $(addprefix --manifest ,$(MANIFEST))
+
+# -s shows the transcript while it grows; WINDHOVER_IMAGE=FOLDER takes an image that is built already
+boot-test: $(STAMP) boot-tools
+	pytest -s tests/boot
 
 test: $(STAMP) browser tools
 	pytest -m "not slow"
@@ -179,3 +204,8 @@ lock:
 	@test -x .cache/uv/bin/uv || { $(PYTHON) -m venv .cache/uv && .cache/uv/bin/pip install --quiet uv==$(UV_VERSION); }
 	.cache/uv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --all-extras \
 	  --custom-compile-command "make lock" --output-file requirements.lock pyproject.toml
+
+# EXTRAS="he plots" adds these of pyproject.toml, MACHINE=aarch64 is for another processor than this one's
+WHEELHOUSE ?= dist/wheelhouse
+wheelhouse: $(STAMP)
+	@$(BIN)/python -m firmware.wheelhouse $(WHEELHOUSE) $(addprefix --extra ,$(EXTRAS)) $(addprefix --machine ,$(MACHINE))

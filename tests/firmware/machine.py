@@ -96,13 +96,13 @@ class Machine:
         key: str = json.loads((self.run / "key.json").read_text().splitlines()[-1])["key"]
         return key
 
-    def enter(self, *words: str) -> subprocess.CompletedProcess[str]:
+    def enter(self, *words: str, timeout_s: float = 240) -> subprocess.CompletedProcess[str]:
         """Run a program inside, whatever it says."""
         own = Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children")
         (child,) = own.read_text().split()
         inside = ["nsenter", "-t", child, "-m", "-p", "-C", "-n", "-u", "-i", "-r", "-w"]
         return subprocess.run(
-            [*inside, *words], check=False, capture_output=True, text=True, timeout=240
+            [*inside, *words], check=False, capture_output=True, text=True, timeout=timeout_s
         )
 
     def show(self, unit: str, name: str) -> str:

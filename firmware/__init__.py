@@ -1,0 +1,1 @@
+"""Files that make a machine the appliance, and programs that prepare them."""
