@@ -26,6 +26,7 @@ NEVER = (
     "that there was no other answer to the request outside the log",
     "that the model is good",
     "that no key was stolen",
+    "that the software is the one that is named, unless what started the machine is verified, too",
     "that log and anchor were not rolled back together, unless somebody else holds a later head",
 )
 # fmt: off

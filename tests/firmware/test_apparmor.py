@@ -25,7 +25,8 @@ REQUIRED = {
     "owner /var/lib/windhover-anchor/{,**} rwlk,|owner /var/cache/windhover/{,**} rw,|"
     "owner /var/log/windhover/{,*} rw,|owner /run/windhover/{,*} rw,|owner /{,var/}tmp/{,**} rw,",
     "the machine": "/proc/cpuinfo r,|/proc/meminfo r,|owner /proc/@{pid}/fd/ r,|"
-    "owner /proc/@{pid}/{statm,maps,status,mountinfo,cgroup,stat} r,|"
+    "owner /proc/@{pid}/{statm,maps,status,mounts,mountinfo,cgroup,limits,stat} r,|"
+    "/sys/fs/cgroup/{,**/}cpu.max r,|"
     "owner /proc/@{pid}/fd/* rw,|/sys/devices/system/cpu/{,**} r,|/etc/mime.types r,|"
     "/etc/{passwd,group,nsswitch.conf,localtime,machine-id} r,|/etc/ssl/openssl.cnf r,",
     "networks": "unix (create, bind, listen, accept, connect, send, receive, getattr, setattr, "

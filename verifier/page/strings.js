@@ -275,6 +275,10 @@ const STRINGS = {
   never3: ["That the model is good.", "模型是好的。"],
   never4: ["That no key was stolen.", "没有密钥被盗。"],
   never5: [
+    "That the software is the one that is named, unless what started the machine is verified, too.",
+    "运行的软件确为所声明的软件，除非机器的启动过程也经过验证。",
+  ],
+  never6: [
     "That the log and its anchor were not rolled back together, unless somebody else holds a " +
       "later head.",
     "日志与其锚点没有被一同回退，除非另有人持有更新的日志头。",
