@@ -10,6 +10,8 @@ for minor in $(seq 17 36); do platforms+=(--platform "manylinux_2_${minor}_x86_6
 "$python" -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps --no-compile --only-binary :all: \
     --python-version 3.11 --implementation cp --abi cp311 --abi abi3 --abi none "${platforms[@]}" --platform manylinux2014_x86_64 \
     --platform any --target "$site" -r "$work/runtime.lock" >&2
+# pip writes digests of scripts that name its own interpreter; the scripts are not wanted either.
+sed -i '/^\(\.\.\/\)*bin\//d' "$site"/*.dist-info/RECORD
 rm -rf "$site/bin" "$lib"/venv/bin/[Aa]ctivate* "$lib/venv/pyvenv.cfg.orig" "$site"/*.dist-info/direct_url.json
 # Its tests bring private keys of their own.
 rm -rf "$site/Cryptodome/SelfTest"
