@@ -31,7 +31,7 @@ def write(path: Path, data: bytes, *, mode: int = 0o644, owner: tuple[int, int] 
 @contextmanager
 def replacing(path: Path, *, mode: int, owner: tuple[int, int]) -> Iterator[BinaryIO]:
     """Give a new file that takes the place of `path` at the end, and is on the disk then."""
-    new = path.with_name(f".{path.name}{_NEW}")
+    new = _new(path)
     descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
     with os.fdopen(descriptor, "wb") as file:
         yield file
@@ -51,6 +51,7 @@ def copy(source: Path, path: Path, *, mode: int, owner: tuple[int, int]) -> int:
         SetupError: there is no space for it, or it was shorter than it said.
     """
     expected = source.stat().st_size
+    _new(path).unlink(missing_ok=True)  # a power cut left it, and it would count as taken space
     space = os.statvfs(path.parent)
     if expected > space.f_bavail * space.f_frsize:
         raise SetupError(f"no space for {source.name}: {expected} bytes")
@@ -74,6 +75,11 @@ def same(first: Path, second: Path) -> bool:
             if chunk != other.read(_CHUNK):
                 return False
     return True
+
+
+def _new(path: Path) -> Path:
+    """Return where a file is written before it has its name."""
+    return path.with_name(f".{path.name}{_NEW}")
 
 
 def sync(folder: Path) -> None:
